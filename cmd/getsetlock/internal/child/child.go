@@ -125,7 +125,6 @@ type Proc struct {
 	spec      Spec
 	family    *family
 	schedules chan Schedule
-	signals   chan os.Signal
 	stops     chan stop
 	reaped    chan struct{} // closed when the command itself has been waited for, after exit is set
 	exit      Exit
@@ -148,7 +147,6 @@ func Start(spec Spec) (*Proc, error) {
 	p := &Proc{
 		spec:      spec,
 		schedules: make(chan Schedule),
-		signals:   make(chan os.Signal),
 		stops:     make(chan stop),
 		reaped:    make(chan struct{}),
 		done:      make(chan struct{}),
@@ -189,24 +187,11 @@ func (p *Proc) parent(path string, started chan<- error) {
 // Done is closed when the command has ended.
 func (p *Proc) Done() <-chan struct{} { return p.done }
 
-// Pid returns the command's process id. Except on Windows it is also the id of
-// its group.
-func (p *Proc) Pid() int { return p.family.pid }
-
 // Wait waits for the command to end. After Terminate it also waits for the rest
 // of its process group, at most until that is killed.
 func (p *Proc) Wait() Exit {
 	<-p.done
 	return p.exit
-}
-
-// Signal sends a signal to the command's process group. After the end it does
-// nothing.
-func (p *Proc) Signal(s os.Signal) {
-	select {
-	case p.signals <- s:
-	case <-p.done:
-	}
 }
 
 // Terminate ends the command's process group by a schedule. A later call can
@@ -230,8 +215,6 @@ func (p *Proc) loop() {
 		select {
 		case s := <-p.spec.Signals:
 			p.got(s, &v)
-		case s := <-p.signals:
-			p.family.signal(s)
 		case s := <-p.stops:
 			p.family.stopped(s)
 		case s := <-p.schedules:

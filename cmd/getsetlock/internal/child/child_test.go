@@ -98,6 +98,9 @@ func start(t *testing.T, spec Spec) *running {
 	return &running{p, t, bufio.NewScanner(r)}
 }
 
+// signal sends a signal to the command's process group.
+func (r *running) signal(s unix.Signal) { _ = unix.Kill(-r.family.pid, s) }
+
 func (r *running) expect(want string) {
 	r.t.Helper()
 	for r.lines.Scan() {
@@ -239,7 +242,7 @@ func TestScheduleSendsTermAndKillAtTheirInstants(t *testing.T) {
 	// The command prints this signal first, which shows that no signal was sent
 	// too early.
 	clock.move(at(19.4))
-	r.Signal(unix.SIGINT)
+	r.signal(unix.SIGINT)
 	r.lines.Scan()
 	if got := r.lines.Text(); got != "got SIGINT" {
 		t.Fatalf("before its time: %s", got)
@@ -247,7 +250,7 @@ func TestScheduleSendsTermAndKillAtTheirInstants(t *testing.T) {
 	clock.move(at(19.5))
 	r.expect("got SIGTERM")
 	clock.move(at(26.9))
-	r.Signal(unix.SIGINT)
+	r.signal(unix.SIGINT)
 	r.expect("got SIGINT")
 	clock.move(at(27))
 	if got := r.Wait(); got != (Exit{Code: 137, Signal: "SIGKILL"}) {
@@ -281,7 +284,7 @@ func TestScheduleInThePastKillsAtOnce(t *testing.T) {
 func TestStoppedCommandObeysTerm(t *testing.T) {
 	r := start(t, Spec{Args: helper("hold")})
 	r.expect("listening")
-	r.Signal(unix.SIGSTOP)
+	r.signal(unix.SIGSTOP)
 	now := time.Now()
 	r.Terminate(Schedule{Term: now, Kill: now.Add(time.Hour)})
 	if got := r.Wait(); got.Signal != "SIGTERM" {
@@ -319,11 +322,11 @@ func TestGroupLivesOnAfterItsLeaderEndsByItself(t *testing.T) {
 	if got := r.Wait(); got.Code != 0 {
 		t.Fatalf("%+v", got)
 	}
-	if err := unix.Kill(-r.Pid(), unix.SIGUSR1); err != nil {
+	if err := unix.Kill(-r.family.pid, unix.SIGUSR1); err != nil {
 		t.Fatalf("the background process is gone: %v", err)
 	}
 	r.expect("got SIGUSR1")
-	_ = unix.Kill(-r.Pid(), unix.SIGKILL)
+	_ = unix.Kill(-r.family.pid, unix.SIGKILL)
 	r.expectEOF()
 }
 
@@ -337,7 +340,7 @@ func TestCommandOutlivesTheThreadThatStartedIt(t *testing.T) {
 	}()
 	r := <-procs
 	r.expect("listening")
-	r.Signal(unix.SIGUSR1)
+	r.signal(unix.SIGUSR1)
 	r.expect("got SIGUSR1")
 }
 
@@ -347,7 +350,6 @@ func TestCallsAfterTheEndReturn(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Wait()
-	p.Signal(unix.SIGTERM)
 	p.Terminate(Schedule{Term: noon, Kill: noon})
 	if got := p.Wait(); got.Code != 0 {
 		t.Errorf("%+v", got)

@@ -90,7 +90,7 @@ func TestZombieOfTheGroupDoesNotDelayTheEnd(t *testing.T) {
 		}
 	case <-time.After(time.Minute):
 		t.Error("Wait still waits for a zombie")
-		_ = unix.Kill(-r.Pid(), unix.SIGKILL)
+		_ = unix.Kill(-r.family.pid, unix.SIGKILL)
 		r.Terminate(Schedule{Term: at(-1), Kill: at(-1)})
 		<-ended
 	}

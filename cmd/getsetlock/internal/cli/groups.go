@@ -46,6 +46,7 @@ func addVerbs(root *cobra.Command, e *out.Env) {
 		for _, newVerb := range g.verbs {
 			verb := newVerb(e)
 			verb.GroupID = g.title
+			verb.Long = strings.TrimSpace(verb.Long)
 			verb.SuggestFor = synonyms[verb.Name()]
 			root.AddCommand(verb)
 		}

@@ -6,6 +6,7 @@ package cli
 
 import (
 	"cmp"
+	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -18,23 +19,10 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/verbs/smallverbs"
 )
 
-const rootLong = `getsetlock takes locks on Redis. It can share a lock with old clients, such as
-jedis-lock and its many relatives, which write timestamps with SETNX and GETSET.
-
-A lock is a key. The client that sets it first works; the others wait. An old
-client stores in the key the time at which its lock expires, by its own clock.
-With --dialect, getsetlock writes the same bytes, so that both respect each
-other's locks, and stores a token of its own on a second key. Without old
-clients, the key holds only a token, and the server's clock decides when it
-expires.
-
-The server is --redis, else $GETSETLOCK_REDIS, else redis://127.0.0.1:6379. Give
-a password by $GETSETLOCK_PASSWORD or a file ($GETSETLOCK_PASSWORD_FILE,
---password-file), never by --redis: other users of the machine can read your
-command lines. For sentinels: $GETSETLOCK_SENTINEL_USER (if they have users) and
-$GETSETLOCK_SENTINEL_PASSWORD, or the same with _FILE. For certificates:
-$GETSETLOCK_CACERT, and of a client $GETSETLOCK_CERT and $GETSETLOCK_KEY_FILE.
-Locks in etcd or ZooKeeper: --target, or $GETSETLOCK_TARGET.`
+// rootLong is what --help says.
+//
+//go:embed root.txt
+var rootLong string
 
 const rootExamples = `  getsetlock rehearse                     see what goes wrong without a lock;
                                           needs no server
@@ -71,7 +59,7 @@ func Root(e *out.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "getsetlock",
 		Short: "Locks on Redis, shared with old clients that write timestamps",
-		Long:  rootLong, Example: rootExamples,
+		Long:  strings.TrimSpace(rootLong), Example: rootExamples,
 		Args: out.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()

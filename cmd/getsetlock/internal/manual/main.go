@@ -5,9 +5,9 @@
 //
 //	go run ./cmd/getsetlock/internal/manual DIRECTORY
 //
-// DIRECTORY/man1 gets a page for the command and for each verb, made by
-// cobra/doc from the same texts as --help. DIRECTORY/completions gets a script
-// for each shell. Files that are there are overwritten.
+// DIRECTORY/man1 gets a page for the command and for each verb, which says what
+// --help says. DIRECTORY/completions gets a script for each shell. Files that
+// are there are overwritten.
 package main
 
 import (
@@ -16,11 +16,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
-	"github.com/spf13/pflag"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/cli"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
@@ -56,87 +53,48 @@ func write(directory string) error {
 	if err := root.GenFishCompletionFile(filepath.Join(scripts, "getsetlock.fish"), true); err != nil {
 		return err
 	}
-	root.Long += "\n\nVerbs:\n"
-	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() {
-			root.Long += fmt.Sprintf("  %-12s%s\n", c.Name(), c.Short)
-		}
-	}
 	for _, cmd := range append(root.Commands(), root) {
 		if !cmd.IsAvailableCommand() && cmd != root {
 			continue
 		}
-		text, err := page(cmd)
-		if err == nil {
-			name := strings.ReplaceAll(cmd.CommandPath(), " ", "-") + ".1"
-			err = os.WriteFile(filepath.Join(pages, name), []byte(text), 0o644)
-		}
-		if err != nil {
+		if err := os.WriteFile(filepath.Join(pages, nameOf(cmd)+".1"), []byte(page(cmd)), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// page returns the manual page of a command, whose texts it changes. cobra/doc
-// takes these for Markdown, which they are not.
-func page(cmd *cobra.Command) (string, error) {
-	cmd.Long = markdown(cmd.Long)
-	cmd.DisableAutoGenTag = true
-	cmd.InitDefaultHelpFlag()
-	cmd.Flags().SortFlags = false
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		_, usage := pflag.UnquoteUsage(f)
-		f.Usage = special.ReplaceAllString(usage, `\$0`)
-	})
-	var b strings.Builder
-	// Without a date, two builds of one commit write the same page.
-	header := &doc.GenManHeader{Source: "getsetlock", Manual: "getsetlock", Date: &time.Time{}}
-	if err := doc.GenMan(cmd, header, &b); err != nil {
-		return "", err
+// nameOf returns the name of a command's page.
+func nameOf(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
+
+// page returns the manual page of a command: its help, in the same lines. It
+// has no date, so that two builds of one commit write the same page.
+func page(cmd *cobra.Command) string {
+	var help strings.Builder
+	cmd.SetOut(&help)
+	_ = cmd.Help() // a strings.Builder takes everything
+	var also []string
+	if cmd.HasParent() {
+		also = append(also, "getsetlock(1)")
 	}
-	lines := strings.Split(strings.Replace(b.String(), `"Jan 0001"`, `""`, 1), "\n")
-	for i, l := range lines {
-		switch {
-		case strings.HasPrefix(l, ".TH"):
-			lines[i] = l + "\n.nh\n.ad l" // a flag with a hyphen in it could not be copied
-		case l == ".EX":
-			lines[i] = ".in 0\n.EX" // command lines have up to 80 columns, and so has the page
-		case l == ".EE":
-			lines[i] = ".EE\n.in"
-		case !strings.HasPrefix(l, "."):
-			lines[i] = ascii.Replace(l)
+	for _, verb := range cmd.Commands() {
+		if verb.IsAvailableCommand() && verb.Name() != "help" {
+			also = append(also, nameOf(verb)+"(1)")
 		}
 	}
-	return strings.Join(lines, "\n"), nil
+	return fmt.Sprintf(".TH %s 1 \"\" getsetlock getsetlock\n.nh\n.SH NAME\n%s \\- %s\n"+
+		".SH DESCRIPTION\n.in 0\n.nf\n%s.fi\n.in\n.SH SEE ALSO\n%s\n", strings.ToUpper(nameOf(cmd)),
+		roff(nameOf(cmd)), roff(cmd.Short), roff(help.String()), roff(strings.Join(also, ", ")))
 }
 
-// markdown returns a help text as Markdown: lines that begin with a blank are
-// tables and command lines, and keep their form.
-func markdown(text string) string {
-	var b strings.Builder
-	fenced := false
-	for l := range strings.Lines(text + "\n") {
-		switch asIs := strings.HasPrefix(l, " "); {
-		case asIs && !fenced:
-			b.WriteString("\n```\n")
-		case fenced && !asIs:
-			b.WriteString("```\n")
-		}
-		if fenced = strings.HasPrefix(l, " "); !fenced {
-			l = special.ReplaceAllString(l, `\$0`)
-		}
-		b.WriteString(l)
-	}
-	if fenced {
-		b.WriteString("```\n")
-	}
-	return b.String()
-}
+// roff returns text that groff prints as it stands.
+func roff(text string) string { return request.ReplaceAllString(ascii.Replace(text), `\&$0`) }
 
-// special are the characters that mean something in Markdown.
-var special = regexp.MustCompile("[\\\\`*_{}\\[\\]()#+.!:|&<>~-]")
+var (
+	// request finds what would be a request at the beginning of a line.
+	request = regexp.MustCompile(`(?m)^[.]`)
 
-// ascii keeps the characters that groff makes typographic: a command line could
-// not be copied otherwise.
-var ascii = strings.NewReplacer(`\-`, `\-`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
+	// ascii keeps the characters that groff makes typographic: a command line
+	// could not be copied otherwise.
+	ascii = strings.NewReplacer(`\`, `\(rs`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
+)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -359,6 +360,23 @@ func (f *ServerFlags) Database(e *Env) int {
 		return 0 // Open reports the error
 	}
 	return a.Database()
+}
+
+// Rule refuses flags where they mean nothing.
+type Rule struct {
+	If    bool
+	Flags []string
+	Says  string // why; %s is the flag that was given
+}
+
+// Refuse returns an error for the first flag that a rule refuses.
+func Refuse(cmd *cobra.Command, rules ...Rule) error {
+	for _, r := range rules {
+		if at := slices.IndexFunc(r.Flags, cmd.Flags().Changed); r.If && at >= 0 {
+			return WrongUse("%s", strings.ReplaceAll(r.Says, "%s", r.Flags[at]))
+		}
+	}
+	return nil
 }
 
 // NoArgs refuses arguments with a clear message. Without it cobra reports them

@@ -6,10 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,61 +38,110 @@ const NoBound time.Duration = math.MaxInt64
 // of a struct for fields of the outer one, and "plain" leaves it to
 // encoding/json.
 func (e *Env) PrintJSON(v any) error {
-	text, err := appendJSON(nil, reflect.ValueOf(v), "")
-	var indented bytes.Buffer
-	if err == nil {
-		err = json.Indent(&indented, append(text, '\n'), "", "  ")
-	}
-	if err == nil {
-		_, err = indented.WriteTo(e.Stdout)
-	}
-	if err != nil {
+	enc := json.NewEncoder(e.Stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(printed(reflect.ValueOf(v), "")); err != nil {
 		return unprinted(err)
 	}
 	return nil
 }
 
-// appendJSON appends a value. how is its tag answer.
-func appendJSON(to []byte, v reflect.Value, how string) ([]byte, error) {
+// printed returns a value as encoding/json takes it. how is its tag answer.
+func printed(v reflect.Value, how string) any {
 	if !v.IsValid() || strings.Contains(how, "null") && v.IsZero() {
-		return append(to, "null"...), nil
+		return nil
 	}
 	if v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		return appendJSON(to, v.Elem(), how)
+		return printed(v.Elem(), how)
 	}
 	switch x := v.Interface().(type) {
 	case interface{ JSON() any }:
-		return appendJSON(to, reflect.ValueOf(x.JSON()), "")
+		return printed(reflect.ValueOf(x.JSON()), "")
 	case time.Time:
-		return appendPlain(to, Instant(x))
+		return Instant(x)
 	case time.Duration:
-		return append(to, duration(x, how)...), nil
+		return duration(x, how)
 	case json.Number:
-		return append(to, x...), nil
+		return x
 	}
+	return composed(v, how)
+}
+
+// composed returns a list, a map, a struct or a single value.
+func composed(v reflect.Value, how string) any {
 	switch kind, whole := v.Kind(), isWhole(how); {
 	case kind == reflect.Slice:
-		return appendList(to, v, how)
+		list := make([]any, v.Len()) // no list is null
+		for i := range list {
+			list[i] = printed(v.Index(i), how)
+		}
+		return list
 	case kind == reflect.Map && !whole:
-		return appendMap(to, v, how)
+		values := map[string]any{} // encoding/json sorts its keys
+		for key, value := range v.Seq2() {
+			values[fmt.Sprint(key)] = printed(value, how)
+		}
+		return values
 	case kind == reflect.Struct && !whole:
-		inside, err := appendFields(nil, v)
-		return fmt.Appendf(to, "{%s}", inside), err
+		return fieldsOf(v)
 	}
-	return appendPlain(to, single(v, how))
+	return single(v, how)
+}
+
+// object is a JSON object whose members keep their order.
+type object []struct {
+	name  string
+	value any
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (o object) MarshalJSON() ([]byte, error) {
+	b := bytes.NewBufferString("{")
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	for i, m := range o {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(b, "%q:", m.name)
+		if err := enc.Encode(m.value); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// fieldsOf returns the fields of a struct, those of embedded structs too.
+func fieldsOf(v reflect.Value) object {
+	all := object{}
+	for f, field := range v.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case name == "" && (f.Anonymous || f.Tag.Get("answer") == "inline"):
+			if field.Kind() == reflect.Pointer && field.IsNil() {
+				field = reflect.New(f.Type.Elem())
+			}
+			all = append(all, fieldsOf(reflect.Indirect(field))...)
+		case name != "" && name != "-" && (options != "omitempty" || !field.IsZero()):
+			all = append(all, object{{name, printed(field, f.Tag.Get("answer"))}}...)
+		}
+	}
+	return all
 }
 
 // isWhole reports whether a value is printed as one, whatever is in it.
 func isWhole(how string) bool { return strings.Contains(how, "plain") || strings.Contains(how, "text") }
 
 // duration returns a duration in milliseconds, or null.
-func duration(d time.Duration, how string) json.Number {
+func duration(d time.Duration, how string) any {
 	known := d != math.MinInt64 && d != NoBound
 	if strings.Contains(how, "claim") {
 		d, known = dialect.Claimed(d)
 	}
 	if !known {
-		return "null"
+		return nil
 	}
 	return Millis(d)
 }
@@ -117,73 +164,6 @@ func single(v reflect.Value, how string) any {
 		return named.String()
 	}
 	return v.Interface()
-}
-
-func appendList(to []byte, v reflect.Value, how string) ([]byte, error) {
-	var inside []byte
-	for i := range v.Len() {
-		var err error
-		if inside, err = appendJSON(comma(inside), v.Index(i), how); err != nil {
-			return nil, err
-		}
-	}
-	return fmt.Appendf(to, "[%s]", inside), nil
-}
-
-// appendFields appends the fields of a struct, those of embedded structs too.
-func appendFields(to []byte, v reflect.Value) ([]byte, error) {
-	for f, field := range v.Fields() {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		var err error
-		switch {
-		case name == "" && (f.Anonymous || f.Tag.Get("answer") == "inline"):
-			if field.Kind() == reflect.Pointer && field.IsNil() {
-				field = reflect.New(f.Type.Elem())
-			}
-			field = reflect.Indirect(field)
-			to, err = appendFields(to, field)
-		case name != "" && name != "-" && (options != "omitempty" || !field.IsZero()):
-			to = fmt.Appendf(comma(to), "%q:", name)
-			to, err = appendJSON(to, field, f.Tag.Get("answer"))
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return to, nil
-}
-
-// appendMap appends a map in the order of its keys.
-func appendMap(to []byte, v reflect.Value, how string) ([]byte, error) {
-	values := map[string]reflect.Value{}
-	for key, value := range v.Seq2() {
-		values[fmt.Sprint(key)] = value
-	}
-	var inside []byte
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		var err error
-		inside = fmt.Appendf(comma(inside), "%q:", key)
-		if inside, err = appendJSON(inside, values[key], how); err != nil {
-			return nil, err
-		}
-	}
-	return fmt.Appendf(to, "{%s}", inside), nil
-}
-
-func comma(inside []byte) []byte {
-	if len(inside) > 0 {
-		inside = append(inside, ',')
-	}
-	return inside
-}
-
-// appendPlain appends what encoding/json makes of a value.
-func appendPlain(to []byte, v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return append(to, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...), err
 }
 
 // Millis returns a duration as fields ending in _ms have it: a number of

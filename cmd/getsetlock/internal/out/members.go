@@ -49,18 +49,6 @@ func (f *ServerFlags) QuorumFlag(cmd *cobra.Command) {
 		"with --quorum the number of changes of its servers so far; see docs/guide/quorum.md")
 }
 
-// AloneInQuorum refuses flags that describe old clients where a quorum keeps
-// the locks: an old client's lock is on one server.
-func (f *ServerFlags) AloneInQuorum(cmd *cobra.Command, names ...string) error {
-	for _, name := range names {
-		if f.Quorum && cmd.Flags().Changed(name) {
-			return WrongUse("--%s is not for --quorum: it describes old clients, whose locks are on one server",
-				name)
-		}
-	}
-	return nil
-}
-
 // Addresses returns every address to use: those of --redis, else those in the
 // environment, else the default. There is at least one.
 func (f *ServerFlags) Addresses(e *Env) []string {

@@ -3,7 +3,6 @@
 package out
 
 import (
-	"fmt"
 	"io"
 	"strings"
 
@@ -81,15 +80,4 @@ func CutMiddle(s string, columns int) string {
 		room -= text.RuneWidth(runes[from])
 	}
 	return head + "…" + string(runes[from:])
-}
-
-// PrintLine prints a line of text on stdout. A terminal gets it broken at
-// blanks, the later rows indented by two; anything else gets it whole.
-func (e *Env) PrintLine(line string) {
-	columns, _, ok := e.Screen(e.Stdout)
-	if !ok || text.StringWidthWithoutEscSequences(line) < columns {
-		fmt.Fprintln(e.Stdout, line)
-		return
-	}
-	fmt.Fprintln(e.Stdout, strings.Join(Wrapped(line, max(20, columns-3)), "\n  "))
 }

@@ -27,24 +27,3 @@ func TestCutMiddleKeepsBothEnds(t *testing.T) {
 		t.Error(got)
 	}
 }
-
-// A line that a watch prints is broken at blanks on a terminal only.
-func TestPrintLineBreaksLinesOnTerminals(t *testing.T) {
-	columns, rows := 50, 24
-	e, written := screenOf(&columns, &rows)
-	line := strings.TrimSpace(strings.Repeat("word ", 40))
-	for _, columns = range []int{50, 200} {
-		e.PrintLine(line)
-		for i, row := range strings.Split(strings.TrimSpace(written.String()), "\n") {
-			if len(row) >= columns || i > 0 && !strings.HasPrefix(row, "  word") {
-				t.Errorf("%q", row)
-			}
-		}
-		written.Reset()
-	}
-	columns = 0
-	e.PrintLine(line)
-	if written.String() != line+"\n" {
-		t.Errorf("%q", written)
-	}
-}

@@ -13,11 +13,10 @@ import (
 
 // Column is a column of a table.
 type Column struct {
-	name   string
-	right  bool // for numbers and durations
-	least  int  // columns of the terminal that it can be cut to; 0: it is never cut
-	middle bool // it is cut in the middle
-	rank   int  // among several columns the greatest is left out first; 0: it always stays
+	name  string
+	right bool                               // for numbers and durations
+	cut   func(text string, most int) string // makes its texts shorter; nil: they stay whole
+	rank  int                                // the greatest is left out first; 0: it always stays
 }
 
 // Grid is a table for people. It has no frames, so that it can be copied.
@@ -45,16 +44,9 @@ func Left(name string) Column { return Column{name: name} }
 // Right is a column of numbers or durations, which are aligned at the right.
 func Right(name string) Column { return Column{name: name, right: true} }
 
-// Least lets Fit cut the texts of a column to that width.
-func (c Column) Least(columns int) Column {
-	c.least = columns
-	return c
-}
-
-// Middle lets Fit cut the texts of a column in the middle, where Least lets it
-// cut them.
-func (c Column) Middle() Column {
-	c.middle = true
+// Shortened lets Fit cut the texts of a column, by Cut or CutMiddle.
+func (c Column) Shortened(by func(text string, most int) string) Column {
+	c.cut = by
 	return c
 }
 
@@ -87,90 +79,66 @@ func (g *Grid) Fit(width int, colours bool) []string {
 	return strings.Split(g.render(colours), "\n")
 }
 
-// gap is the number of blanks between two columns.
-const gap = 2
+const (
+	gap      = 2  // number of blanks between two columns
+	leastCut = 12 // columns of the terminal that a cut text keeps
+)
 
-// narrowed returns the columns for which there is room, and their texts, cut.
+// narrowed returns the columns for which there is room when their texts are cut
+// as far as they may be, and cuts the texts as little as that room asks for.
 func (g *Grid) narrowed(width int) *Grid {
-	n := &narrowing{grid: g, wants: make([]int, len(g.columns)), empty: make([]bool, len(g.columns))}
-	for i, c := range g.columns {
-		n.shown = append(n.shown, i)
-		n.wants[i], n.empty[i] = len(c.name), true
-		for _, row := range g.rows {
-			cell := fmt.Sprint(row[i])
-			n.wants[i] = max(n.wants[i], text.StringWidthWithoutEscSequences(cell))
-			n.empty[i] = n.empty[i] && cell == "-"
-		}
+	wants, rank := g.measured()
+	longest := max(leastCut, slices.Max(wants))
+	var shown []int
+	for i := range g.columns {
+		shown = append(shown, i)
 	}
-	n.leaveOut(width)
-	n.cut(width)
-	return g.only(n.shown, n.wants)
-}
-
-// narrowing looks for columns and widths that fit.
-type narrowing struct {
-	grid  *Grid
-	wants []int  // width of each column
-	empty []bool // the column has no value in any row
-	shown []int
-}
-
-// least returns the width to which a column can be cut.
-func (n *narrowing) least(i int) int {
-	c := n.grid.columns[i]
-	if c.least == 0 {
-		return n.wants[i]
-	}
-	return min(n.wants[i], max(c.least, len(c.name)))
-}
-
-// sum returns the width of the table if each column has a width by size.
-func (n *narrowing) sum(size func(i int) int) int {
-	all := gap * (len(n.shown) - 1)
-	for _, i := range n.shown {
-		all += size(i)
-	}
-	return all
-}
-
-// rank returns the rank of a column. Those without any value go first.
-func (n *narrowing) rank(i int) int {
-	rank := n.grid.columns[i].rank
-	if n.empty[i] && rank > 0 {
-		rank += len(n.wants) * 10
-	}
-	return rank
-}
-
-// leaveOut leaves columns out until the others fit when they are cut.
-func (n *narrowing) leaveOut(width int) {
-	for n.sum(n.least) > width {
-		worst := slices.MaxFunc(n.shown, func(a, b int) int { return n.rank(a) - n.rank(b) })
-		if n.rank(worst) == 0 {
-			return
-		}
-		n.shown = slices.DeleteFunc(n.shown, func(i int) bool { return i == worst })
-	}
-}
-
-// cut makes the widest columns narrower until all fit.
-func (n *narrowing) cut(width int) {
-	for n.sum(func(i int) int { return n.wants[i] }) > width {
-		widest := -1
-		for _, i := range n.shown {
-			if n.wants[i] > n.least(i) && (widest < 0 || n.wants[i] > n.wants[widest]) {
-				widest = i
+	fits := func(most int) bool {
+		sum := gap * (len(shown) - 1)
+		for _, i := range shown {
+			if c := g.columns[i]; c.cut != nil {
+				sum += min(wants[i], max(most, len(c.name)))
+			} else {
+				sum += wants[i]
 			}
 		}
-		if widest < 0 {
-			return
-		}
-		n.wants[widest]--
+		return sum <= width
 	}
+	for !fits(leastCut) {
+		worst := slices.MaxFunc(shown, func(a, b int) int { return rank[a] - rank[b] })
+		if rank[worst] == 0 {
+			break
+		}
+		shown = slices.DeleteFunc(shown, func(i int) bool { return i == worst })
+	}
+	most := leastCut
+	for most < longest && fits(most+1) {
+		most++
+	}
+	return g.only(shown, most)
 }
 
-// only returns the given columns, with texts cut to the given widths.
-func (g *Grid) only(shown, widths []int) *Grid {
+// measured returns the width that each column wants, and its rank: columns
+// without any value are left out first.
+func (g *Grid) measured() (wants, rank []int) {
+	for i, c := range g.columns {
+		wide, empty := len(c.name), true
+		for _, row := range g.rows {
+			cell := fmt.Sprint(row[i])
+			wide = max(wide, text.StringWidthWithoutEscSequences(cell))
+			empty = empty && cell == "-"
+		}
+		wants, rank = append(wants, wide), append(rank, c.rank)
+		if empty && c.rank > 0 {
+			rank[i] += 10 * len(g.columns)
+		}
+	}
+	return wants, rank
+}
+
+// only returns the given columns, with the texts that may be cut cut to that
+// width.
+func (g *Grid) only(shown []int, most int) *Grid {
 	narrow := &Grid{}
 	for _, i := range shown {
 		narrow.columns = append(narrow.columns, g.columns[i])
@@ -178,16 +146,11 @@ func (g *Grid) only(shown, widths []int) *Grid {
 	for _, row := range g.rows {
 		var cells []any
 		for _, i := range shown {
-			cut := Cut
-			if g.columns[i].middle {
-				cut = CutMiddle
+			cell := row[i]
+			if cut := g.columns[i].cut; cut != nil {
+				cell = cut(fmt.Sprint(cell), most)
 			}
-			if p, ok := row[i].(Painted); ok {
-				p.Text = cut(p.Text, widths[i])
-				cells = append(cells, p)
-				continue
-			}
-			cells = append(cells, cut(fmt.Sprint(row[i]), widths[i]))
+			cells = append(cells, cell)
 		}
 		narrow.rows = append(narrow.rows, cells)
 	}

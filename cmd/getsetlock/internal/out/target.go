@@ -129,12 +129,8 @@ func (f *ServerFlags) targetOptions(e *Env, raw string, a backing.Address) backi
 
 // Refuse refuses flags that mean nothing in a store other than Redis.
 func (t *Target) Refuse(cmd *cobra.Command, names ...string) error {
-	for _, name := range names {
-		if cmd.Flags().Changed(name) {
-			return WrongUse("--%s is for locks on Redis: %s has nothing like it; leave it out", name, t.Name)
-		}
-	}
-	return nil
+	return Refuse(cmd, Rule{If: true, Flags: names,
+		Says: "--%s is for locks on Redis: " + t.Name + " has nothing like it; leave it out"})
 }
 
 // Where is the address for messages, without its password.

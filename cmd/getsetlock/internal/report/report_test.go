@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -90,10 +89,6 @@ func TestShadesOfATimelineCoverNoOther(t *testing.T) {
 }
 
 func TestFiguresRefuseWhatIsNoNumber(t *testing.T) {
-	wide := Table{Rows: [][]string{{"x"}}}
-	if err := (Page{Sections: []Section{{Table: wide}}}).Write(io.Discard); err == nil {
-		t.Error("a row wider than its table was written")
-	}
 	for name, f := range map[string]Figure{
 		"infinite": &Timeline{Rows: []Row{{}}, Marks: []Mark{{At: math.Inf(1)}}},
 		"negative": &Timeline{Rows: []Row{{Holds: []Span{{From: -1}}}}},
@@ -172,43 +167,6 @@ func TestSaveReplacesWholeFilesOnly(t *testing.T) {
 	}
 	if err := Save(dir, sample()); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("over a directory: %v", err)
-	}
-}
-
-// full is a file on a full disk, which may show at any of these points.
-type full struct {
-	*os.File
-	write, sync, close error
-}
-
-func (f full) Write(p []byte) (int, error) {
-	if f.write != nil {
-		return 0, f.write
-	}
-	return f.File.Write(p)
-}
-
-func (f full) Sync() error { return f.sync }
-
-func (f full) Close() error { return errors.Join(f.File.Close(), f.close) }
-
-func TestFullDiskLeavesWhatWasThere(t *testing.T) {
-	noRoom := syscall.ENOSPC
-	for _, f := range []full{{write: noRoom}, {sync: noRoom}, {close: noRoom}} {
-		dir := t.TempDir()
-		name := filepath.Join(dir, "r.html")
-		if err := os.WriteFile(name, []byte("before"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		err := save(name, sample().Write, func(dir string) (file, error) {
-			var err error
-			f.File, err = os.CreateTemp(dir, "x")
-			return f, err
-		})
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("%+v: %v", f, err)
-		}
-		alone(t, dir, "before")
 	}
 }
 

@@ -3,8 +3,8 @@
 package report
 
 import (
+	"bytes"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 )
@@ -14,17 +14,29 @@ import (
 // directory, flushes it to the disk, and renames it. On failure it removes the
 // temporary file.
 func Save(name string, p Page) error {
-	return save(name, p.Write, func(dir string) (file, error) {
-		return os.CreateTemp(dir, ".getsetlock-report-*")
-	})
+	var page bytes.Buffer
+	if err := p.Write(&page); err != nil {
+		return err
+	}
+	if err := regular(name); err != nil {
+		return err
+	}
+	f, err := create(name)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // after the renaming there is none
+	_, err = f.Write(page.Bytes())
+	// CreateTemp makes files that only their owner can read. Others should be
+	// able to read a report. A full disk may show only at the end.
+	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
 }
 
-// file is what Save needs of a file. A test has one on a full disk.
-type file interface {
-	io.WriteCloser
-	Name() string
-	Sync() error
-	Chmod(os.FileMode) error
+func create(name string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(name), ".getsetlock-report-*")
 }
 
 // Check returns the error with which [Save] would fail for a file of that name
@@ -33,7 +45,7 @@ func Check(name string) error {
 	if err := regular(name); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".getsetlock-report-*")
+	f, err := create(name)
 	if err != nil {
 		return err
 	}
@@ -46,36 +58,4 @@ func regular(name string) error {
 		return &os.PathError{Op: "write", Path: name, Err: errors.New("it exists and is no regular file")}
 	}
 	return nil
-}
-
-func save(name string, fill func(io.Writer) error, create func(dir string) (file, error)) (err error) {
-	if err := regular(name); err != nil {
-		return err
-	}
-	f, err := create(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	// CreateTemp makes files that only their owner can read. Others should be
-	// able to read a report.
-	err = f.Chmod(0o644)
-	if err == nil {
-		err = fill(f)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	// A full disk may show only now.
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	return err
 }

@@ -8,8 +8,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"time"
@@ -19,7 +21,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/spf13/cobra"
 
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/demo"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/audit"
@@ -28,45 +29,10 @@ import (
 	"github.com/getsetlock/getsetlock/internal/wire"
 )
 
-const auditLong = `Watches a live server and reports what it shows of old clients' locks: which
-kinds of lock there are, which clients write them, whose clock is wrong and by
-how much, and what went wrong meanwhile. It changes no key.
-
-First, audit reads the matching keys in slices (SCAN, never KEYS) and names the
-form of each value. Then it watches for the time --for. It looks at the locks
-again and again, lets the server report changes (tracking), and counts calls.
-
-With --monitor, audit also listens to all commands, in short bursts that stop
-early if the server gets slower. Only MONITOR shows which client writes, which
-client waits, and whose clock is off by how much. During a burst it costs a busy
-server a good part of its throughput; audit prints the measured cost.
-
-If the user lacks a right, audit says so and uses the other sources. A killed
-audit leaves nothing behind on the server.
-
-A clock offset is shown as an interval: what each single write allows, whatever
-the clock does between writes. It assumes the lease (--lease; --greatest where
-leases differ). Its upper end also assumes that no attempt takes longer than
---gap. Without --lease, audit guesses the lease of each writer, marks the values
-with * and guarantees nothing. A finding names a clock that stepped by a second
-or more.
-
-What was seen says nothing of clients that wrote nothing. So it refutes a claim
-that is too small (--behind, --ahead), and proves none.
-
---record writes all events to a text file. --replay makes the same report from
-it later, elsewhere; getsetlock skew --trace reads the holds in it. With --hash,
-the file has keyed hashes in place of names and of values that are no stamps.
-
---demo audits an embedded server, in virtual time, with a fleet of old clients
-whose clocks are wrong.
-
-Exit codes:
-  0        nothing is wrong
-  1        something is wrong
-  2        wrong use
-  3        it could not be done: the server is away, or a right is missing
-  128 + n  ended by signal n; what was seen until then is printed`
+// auditLong is what --help says.
+//
+//go:embed audit.txt
+var auditLong string
 
 // auditFlags are the flags of the verb audit.
 type auditFlags struct {
@@ -81,7 +47,6 @@ type auditFlags struct {
 	demo     bool
 	asJSON   bool
 	dialects []dialect.Dialect
-	spanned  bool // --for was given
 
 	auditClaims
 }
@@ -144,25 +109,33 @@ func NewAudit(e *out.Env) *cobra.Command {
 		"claim: you checked --lease again, although the keys look like a shorter lease")
 	flags.StringVar(&f.record, "record", "", "write what was seen to this file")
 	flags.StringVar(&f.replay, "replay", "", "read a file made by --record instead of watching a server")
-	flags.StringVar(&f.report, "report", "", "write a page to this file: causes and what to do, which client has which finding, clocks, holds and waits")
+	flags.StringVar(&f.report, "report", "", "write a page to this file: causes and what to do, which client has which finding, clocks and waits, the key with the most mishaps")
 	flags.BoolVar(&f.hash, "hash", false,
 		"--record: write keyed hashes in place of names and of values that are no stamps")
-	flags.BoolVar(&f.demo, "demo", false, "audit an embedded fleet with wrong clocks, in virtual time")
+	flags.BoolVar(&f.demo, "demo", false, "audit a recorded fleet with wrong clocks; needs no server")
 	out.JSONFlag(cmd, &f.asJSON)
 	return cmd
 }
+
+// ofServer are the flags that mean nothing without a live server.
+var ofServer = []string{"redis", "cacert", "monitor", "record"}
+
+const forLive = "--%s is for a live server, not for "
 
 // complete checks the flags against each other and fills in what follows from
 // them.
 func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
-	if err := cmp.Or(f.contradictions(given), leasesFit(f.lease, f.greatest), f.liveOnly(given),
+	if err := cmp.Or(f.contradictions(given), leasesFit(f.lease, f.greatest),
+		out.Refuse(cmd,
+			out.Rule{If: f.demo, Flags: ofServer, Says: forLive + "--demo"},
+			out.Rule{If: given("replay"), Flags: ofServer, Says: forLive + "--replay"}),
 		out.ClaimsOfEnvironment(e, &f.behind, &f.ahead)); err != nil {
 		return err
 	}
-	f.spanned, f.how = given("for"), out.CommandLine(cmd)
-	if f.demo && !given("match") {
-		f.match = "lock:*" // the demo's locks
+	f.how = out.CommandLine(cmd)
+	if f.demo {
+		f.claimForDemo(given)
 	}
 	var err error
 	f.dialects, err = f.dialect.Named()
@@ -176,29 +149,10 @@ func (f *auditFlags) contradictions(given func(flag string) bool) error {
 		return out.WrongUse("--for %v: it must not be negative", f.span)
 	case f.demo && given("replay"):
 		return out.WrongUse("--demo and --replay both replace the server: give one")
-	case f.hash && f.demo:
-		return out.WrongUse("--hash hides names and values of your server; the demo has none to hide")
 	case f.hash && f.record == "":
 		return out.WrongUse("--hash is for --record, which is not given")
 	case given("match") && f.match == "":
 		return out.WrongUse("--match is empty; '*' matches every key")
-	}
-	return nil
-}
-
-// liveOnly refuses flags of a live server together with --replay or --demo.
-func (f *auditFlags) liveOnly(given func(flag string) bool) error {
-	for _, instead := range []struct {
-		of    string
-		given bool
-		not   []string
-	}{
-		{"replay", given("replay"), []string{"redis", "cacert", "monitor", "record"}},
-		{"demo", f.demo, []string{"redis", "cacert"}},
-	} {
-		if i := slices.IndexFunc(instead.not, given); instead.given && i >= 0 {
-			return out.WrongUse("--%s is for a live server, not for --%s", instead.not[i], instead.of)
-		}
 	}
 	return nil
 }
@@ -292,21 +246,24 @@ func bad(all []census.Finding) bool {
 	return slices.ContainsFunc(all, func(f census.Finding) bool { return f.Severity != census.SeverityNote })
 }
 
-// look reads what the flags name: a record, the demo, or a live server.
+// look reads what the flags name: a record, the demo's, or a live server.
 func (f *auditFlags) look(e *out.Env, ctx context.Context, a *auditAnswer) error {
-	if f.replay != "" {
+	switch {
+	case f.demo:
+		return f.showDemo(e, a)
+	case f.replay != "":
 		return f.again(e, a)
 	}
-	rec, err := f.openRecord()
+	if f.record == "" {
+		return f.watch(e, ctx, a, nil)
+	}
+	// It may hold confidential values, so other users cannot read it.
+	record, err := os.OpenFile(f.record, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return err
+		return out.CouldNot(out.WithoutPath(err), "creating --record %s", f.record)
 	}
-	if f.demo {
-		err = f.watchDemo(ctx, e, a, rec)
-	} else {
-		err = f.watch(e, ctx, a, rec)
-	}
-	if closing := rec.close(); err == nil && closing != nil {
+	err = f.watch(e, ctx, a, record)
+	if closing := record.Close(); err == nil && closing != nil {
 		err = out.CouldNot(out.WithoutPath(closing), "writing --record %s", f.record)
 	}
 	return err
@@ -325,11 +282,8 @@ func (f *auditFlags) again(e *out.Env, a *auditAnswer) error {
 		return out.WrongUse("--replay %s: %w", f.replay, out.WithoutPath(err))
 	}
 	defer file.Close()
-	a.where, a.replayed = "record "+f.replay, true
-	r, err := audit.Replay(file, f.config(e))
-	if r != nil {
-		a.result = r
-	}
+	a.where = "record " + f.replay
+	err = f.replayFrom(e, file, a)
 	var broken *offset.ObservedError
 	switch {
 	case errors.As(err, &broken) && a.empty():
@@ -340,7 +294,18 @@ func (f *auditFlags) again(e *out.Env, a *auditAnswer) error {
 	return nil
 }
 
-func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec *record) error {
+// replayFrom audits a record. Of a record that is broken later, the answer has
+// what comes before.
+func (f *auditFlags) replayFrom(e *out.Env, from io.Reader, a *auditAnswer) error {
+	a.replayed = true
+	r, err := audit.Replay(from, f.config(e))
+	if r != nil {
+		a.result = r
+	}
+	return err
+}
+
+func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, record *os.File) error {
 	pool, address, err := f.server.OpenWhole(e, ctx)
 	if err != nil {
 		return err
@@ -354,8 +319,8 @@ func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec 
 	cfg.For, cfg.Monitor.On = f.span, f.monitor
 	cfg.DB = f.server.Database(e)
 	cfg.Seen, cfg.SeenEvery = liveLines(e, f.server.Quiet, f.span), out.ProgressEvery
-	if rec != nil {
-		cfg.Record = rec
+	if record != nil {
+		cfg.Record = record
 	}
 	if f.hash {
 		cfg.Hash = []byte(rand.Text())
@@ -364,10 +329,10 @@ func (f *auditFlags) watch(e *out.Env, ctx context.Context, a *auditAnswer, rec 
 	if r != nil {
 		a.result = r
 	}
+	var file *os.PathError
 	switch {
-	case rec.failed() != nil:
-		return out.CouldNot(out.WithoutPath(rec.failed()),
-			"writing --record %s; it ends with what was seen until then", f.record)
+	case errors.As(err, &file) && file.Path == f.record:
+		return out.CouldNot(file.Err, "writing --record %s; it ends with what was seen until then", f.record)
 	case err != nil && ctx.Err() == nil:
 		return out.CouldNot(err, "watching %s", address)
 	case ctx.Err() == nil:
@@ -411,56 +376,4 @@ func (f *auditFlags) probe(e *out.Env, ctx context.Context, a *auditAnswer, pool
 		return out.CouldNot(err, "looking at the keys of %s", a.where)
 	}
 	return nil
-}
-
-// watchDemo runs the demo's fleet and audits it like any other.
-func (f *auditFlags) watchDemo(ctx context.Context, e *out.Env, a *auditAnswer, rec *record) error {
-	fleet, err := demo.New(1)
-	if err != nil {
-		return out.CouldNot(err, "starting the demo")
-	}
-	defer fleet.Close()
-	cfg := f.config(e)
-	if cfg.Lease == 0 {
-		cfg.Lease = demo.Lease
-	}
-	if cfg.Gap == 0 {
-		cfg.Gap, a.gap = demo.Gap, demo.Gap
-	}
-	folded, err := census.New(cfg.Config)
-	if err != nil {
-		return out.WrongUse("%w", err)
-	}
-	a.where = fmt.Sprintf("the demo: %d old clients, %v of virtual time", len(demo.Members()), f.demoSpan())
-	lines := rec.lines()
-	err = fleet.Run(ctx, f.demoSpan(), func(o offset.Observed) {
-		folded.Add(o)
-		lines(o)
-	})
-	if err != nil {
-		return out.CouldNot(err, "running the demo")
-	}
-	evidence, findings := folded.Evidence()
-	a.result = &audit.Result{Evidence: evidence, Findings: findings}
-	for _, h := range a.result.Evidence.Holds { // for skew --trace
-		lines(offset.Observed{At: h.At, Kind: offset.ObservedHold, Addr: h.Addr, Key: h.Key, For: h.For})
-	}
-	pool := fleet.Pool()
-	defer pool.Close()
-	a.probe, err = probe.Run(ctx, pool,
-		probe.Config{Match: f.match, Dialects: f.dialects, Lease: cfg.Lease, Timeout: e.Timeout,
-			Hurry: true})
-	if err != nil && ctx.Err() == nil {
-		return out.CouldNot(err, "looking at the demo's keys")
-	}
-	return rec.failure(f.record)
-}
-
-// demoSpan is how long the demo's fleet is watched: 2 minutes, enough for its
-// mishaps, or --for.
-func (f *auditFlags) demoSpan() time.Duration {
-	if f.spanned && f.span > 0 {
-		return f.span
-	}
-	return 2 * time.Minute
 }

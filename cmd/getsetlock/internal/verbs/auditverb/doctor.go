@@ -5,6 +5,7 @@ package auditverb
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,51 +24,10 @@ import (
 	"github.com/getsetlock/getsetlock/internal/operator/census"
 )
 
-const doctorLong = `Examines a server and the old clients' locks on it, says what is wrong and what
-to do, and with --fix frees dead locks.
-
-It finds dead locks that no client took over, times far in the future from a
-wrong clock, locks that a fast clock already takes for expired, and values that
-no client can read. It also checks the settings that matter for locks: eviction,
-persistence, replicas, scripting, tracking, and this user's rights. It tries
-what the server can do, in ways that change nothing, and does not trust its
-version number.
-
-With --fix, doctor deletes dead locks, and shortens times far ahead so that a
-living holder keeps a whole lease. It first shows what it would do, and asks.
-The server makes each change in one step, and only if the key still holds the
-value that doctor saw and no getsetlock client's token is on the second key.
-Otherwise doctor leaves the key alone and says so. --fix needs --match: without
-a pattern, a lock cannot be told from a time that another program stores.
-
-Is a lock dead when the server's clock has passed its time? Not always: the
-holder's clock may be behind the server's. With --behind, which says how far the
-slowest clock is behind, the time decides. Without --behind, --fix records on
-the server which bytes it saw (in a hash named {KEY}:gsl:look) and says how long
-to wait. A later call deletes the key if it still holds these bytes. For that,
-doctor must know the longest lease (--lease or --greatest). It never deletes a
-value that old clients read during --watch and left in place. It shortens a time
-far ahead only with --ahead, which says how far the fastest clock is ahead of
-the server's.
-
---behind counts only with --dialect: where the time in a value is the start of a
-lease and not its end, every lock that a client holds looks dead.
-
---watch listens to all commands for that long before the examination (MONITOR,
-in bursts). It finds ghosts, and locks that old clients take for live. What it
-sees raises --spread, and voids a --behind or --ahead that is too small: then no
-lock is deleted by it. It knows the least that a clock is behind by --lease
-(default: the dialect's) and --gap, the longest time that an old client's
-attempt takes.
-
-Of a cluster (--redis redis+cluster://…), doctor examines all primaries, and
-refuses --fix and --watch.
-
-Exit codes:
-  0  nothing is wrong
-  1  something is wrong, or was before --fix
-  2  wrong use
-  3  it could not be done: the server is away, or a right is missing`
+// doctorLong is what --help says.
+//
+//go:embed doctor.txt
+var doctorLong string
 
 type doctorFlags struct {
 	server  out.ServerFlags

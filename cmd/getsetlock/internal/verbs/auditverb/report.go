@@ -34,7 +34,7 @@ func (a *auditAnswer) answer() report.Page {
 		p.Causes = append(p.Causes, a.cardOf(c))
 	}
 	for _, s := range []*report.Section{a.findingsSection(), a.clientsSection(), a.timelineSection(),
-		a.holdsSection(), a.formsSection(), a.sumsSection()} {
+		a.formsSection(), a.sumsSection()} {
 		if s != nil {
 			p.Sections = append(p.Sections, *s)
 		}
@@ -282,55 +282,6 @@ func writerName(w census.Writer) string {
 }
 
 func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// holdsSection compares the lengths of jobs with the leases.
-func (a *auditAnswer) holdsSection() *report.Section {
-	e := &a.result.Evidence
-	if len(e.Holds) == 0 {
-		return nil
-	}
-	holds := slices.Clone(e.Holds)
-	slices.SortStableFunc(holds, func(a, b census.Hold) int { return cmp.Compare(b.For, a.For) })
-	table := report.Table{Columns: []string{"key", "writer", "at", "held", "lease", "source"}, Text: 3}
-	for _, h := range holds[:min(len(holds), longestHolds)] {
-		leased := "?"
-		if h.Lease > 0 {
-			leased = out.Short(h.Lease)
-		}
-		if h.Lease > 0 && h.For > h.Lease {
-			table.Bad = append(table.Bad, len(table.Rows))
-		}
-		table.Rows = append(table.Rows,
-			[]string{out.Escaped(h.Key), cmp.Or(h.Addr, unnamed), h.At.UTC().Format("15:04:05.000"),
-				out.Short(h.For), leased, string(h.Source)})
-	}
-	return &report.Section{Title: "Holds against leases", Words: a.holdWords(holds), Table: table, Long: true}
-}
-
-// holdWords says how long holds are, of all of them, longest first.
-func (a *auditAnswer) holdWords(holds []census.Hold) string {
-	beyond, unsafe := 0, 0
-	safe := a.result.Evidence.LongestSafeJob
-	known := safe.Known() && safe.Value >= 0 && safe.Value < offset.NoHigh/2
-	for _, h := range holds {
-		if h.Lease > 0 && h.For > h.Lease {
-			beyond++
-		}
-		if known && h.For > safe.Value {
-			unsafe++
-		}
-	}
-	text := fmt.Sprintf("%s; half took at most %s, 99 %% at most %s. The table has the longest. %d were longer than their holder's lease: another client took them over, or could have done so.",
-		out.Count(len(holds), "hold"), out.Short(holds[len(holds)/2].For),
-		out.Short(holds[len(holds)/100].For), beyond)
-	if known {
-		text += fmt.Sprintf(" %d were longer than the longest safe job with these clocks, %s: a client with the fastest clock could have taken them over.", unsafe, out.Short(safe.Value))
-	}
-	return text
-}
-
-// longestHolds is the number of holds in the table.
-const longestHolds = 15
 
 // timelineSection shows the key with the most mishaps, around the first mishap.
 func (a *auditAnswer) timelineSection() *report.Section {

@@ -7,6 +7,7 @@ package migrateverb
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,69 +22,10 @@ import (
 	"github.com/getsetlock/getsetlock/migrate"
 )
 
-const migrateLong = `Moves a running fleet from old clients' locks to token locks, one phase at a
-time, on one Redis. As long as old clients keep to their leases, an old client
-and a getsetlock client never hold a lock together.
-
-Phases:
-  observe   getsetlock clients and old clients share the locks, in the old
-            clients' format
-  dual      getsetlock clients write a guard: a time that no old client's clock
-            reaches
-  sealed    a tombstone keeps old clients out for good
-  modern    as sealed, with leases of any length. A fleet may stay here: a
-            forgotten old client is kept out of every key
-  clean     only tokens; there is no way back
-
-The server stores the phase, for all keys that begin with --namespace. Programs
-that join (package migrate, or run --protocol auto) follow it within a
-heartbeat. They are the members of the migration.
-
-Verbs:
-  init      begin with observe. After clean: show the gate to a new beginning,
-            and pass it with --go.
-  status    show the phases in one line, with the current one in brackets and
-            what is missing for the next; then the members, and what keeps the
-            next gate closed. With --verbose, also the evidence of that gate.
-            With --watch, also watch the old clients until ^C, and record what
-            the gates need to know of them
-  plan      show all phases for this fleet: how long to wait, what is missing
-  advance   show the gate to the next phase; pass it with --go
-  back      show the gate to the phase before; pass it with --go
-  clean     show the last gate; pass it with --go. Tombstones stay until they
-            end
-  sweep     after clean: show the tombstones that are left; delete them with
-            --go
-  log       show who took which step, from which host, with which claims, and
-            which members were forgotten
-
-The fleet does not move without --go, except that init begins a migration. A
-gate whose conditions are not met stays closed even with --go. You can run each
-verb again at any time, also after it was killed. advance and back then take the
-next step if its gate is open; with --to they take the step to that phase or
-none.
-
-Claims: the gates go by what you claim by --lease, --greatest, --spread, --gap,
---job, --idle and --gone. A step records the claims, so later ones need not
-repeat them. What a watch sees can contradict a claim, which closes every gate,
-and never replaces one; status lists the claims and what contradicts them.
-Reports mark claims as CLAIMED. 0s is a claim too. --behind and --ahead say how
-far the old clients' clocks are off the server's. No gate asks for them; while
-they are unknown, the lock of a crashed old client is taken over later. --behind
-needs --dialect.
-
-Members: a member that vanished closes every gate until it returns, or until you
-declare it dead with --forget ID. --forget dead takes all members that vanished
-and whose leases are over; without --go it lists them. If the server may have
-lost members (it restarted, or a replica was promoted), a verb with --go notes
-that, and the gates open after the longest lease that a lost member could have.
-
-Exit codes:
-  0  done, or the gate is open
-  1  the gate is closed, or the step still waits for something (run the verb
-     again)
-  2  wrong use
-  3  it could not be done: the server is away, or a right is missing`
+// migrateLong is what --help says.
+//
+//go:embed migrate.txt
+var migrateLong string
 
 type migrateFlags struct {
 	server    out.ServerFlags
@@ -214,20 +156,20 @@ func (f *migrateFlags) check(cmd *cobra.Command, verb string) error {
 	steps := []string{"init", "advance", "back", "clean", "sweep"}
 	moves := []string{"advance", "back", "init"}
 	status := []string{"status"}
-	// A list and not a map, so that of two wrong flags each run names the same
-	// one.
+	var rules []out.Rule
 	for _, of := range []struct {
 		flag  string
 		verbs []string
 	}{
 		{"go", steps}, {"to", moves}, {"forget", steps}, {"wait", steps},
 		{"refused", []string{"status", "plan", "clean"}}, {"report", []string{"plan"}},
-		{"watch", status}, {"monitor", status},
-		{"forget-evidence", status},
+		{"watch", status}, {"monitor", status}, {"forget-evidence", status},
 	} {
-		if cmd.Flags().Changed(of.flag) && !slices.Contains(of.verbs, verb) {
-			return out.WrongUse("--%s is for %s", of.flag, strings.Join(of.verbs, ", "))
-		}
+		rules = append(rules, out.Rule{If: !slices.Contains(of.verbs, verb), Flags: []string{of.flag},
+			Says: "--%s is for " + strings.Join(of.verbs, ", ")})
+	}
+	if err := out.Refuse(cmd, rules...); err != nil {
+		return err
 	}
 	switch {
 	case f.wait < 0:

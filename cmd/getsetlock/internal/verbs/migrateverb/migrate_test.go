@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/clitest"
-	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/operator/fleet"
 	"github.com/getsetlock/getsetlock/internal/testing/golden"
@@ -241,53 +240,9 @@ func TestStatusShowsPhasesInOneLine(t *testing.T) {
 	shows("observe > [dual] > sealed > modern > clean; the step from sealed is not complete; missing for sealed: phase, idle, window")
 }
 
-// Scripts compare what is printed.
-func TestSameWrongFlagIsNamedEachTime(t *testing.T) {
-	tr := newTroupe(t)
-	for range 20 {
-		s := tr.Run("migrate", "log", "--monitor", "--watch", "--go")
-		if s.Code != out.CodeUse || !strings.Contains(s.Errors, "--go is for init") {
-			t.Fatalf("%d %s", s.Code, s.Errors)
-		}
-	}
-}
-
 func TestLogSaysThatNoStepWasTaken(t *testing.T) {
 	tr := newTroupe(t)
 	tr.Want(tr.Run("migrate", "log", "--namespace", "none"), 0, "", "no step was taken yet")
-}
-
-func TestWrongUsesOfMigrateAreNamed(t *testing.T) {
-	tr := newTroupe(t)
-	for _, c := range []struct {
-		words string
-		args  []string
-	}{
-		{"give one of init", []string{"migrate"}},
-		{"give one of init", []string{"migrate", "forward"}},
-		{"sealed is a phase: advance and back go there", []string{"migrate", "sealed"}},
-		{`invalid argument "5" for "--watch" flag: give the flag without a value`,
-			[]string{"migrate", "status", "--watch=5"}},
-		{"--go is for init, advance", []string{"migrate", "status", "--go"}},
-		{"--to is for advance, back", []string{"migrate", "clean", "--to", "dual"}},
-		{`--to is "clean"; the phases are observe, dual, sealed, modern`,
-			[]string{"migrate", "advance", "--to", "clean"}},
-		{"--watch is for status", []string{"migrate", "plan", "--watch"}},
-		{"--monitor is for status --watch", []string{"migrate", "status", "--monitor"}},
-		{`"-1s" for "--job"`, []string{"migrate", "plan", "--job", "-1s"}},
-		{"--greatest 1s is less", []string{"migrate", "plan", "--lease", "2s", "--greatest", "1s"}},
-		{"give one of them", []string{"migrate", "status", "--watch", "--json"}},
-		{"no preset", []string{"migrate", "plan", "--dialect", "nobody"}},
-	} {
-		s := tr.Run(c.args...)
-		if s.Code != out.CodeUse || !strings.Contains(s.Errors, c.words) && c.words != "no preset" {
-			t.Errorf("%v: %d %s", c.args, s.Code, s.Errors)
-		}
-	}
-	s := tr.Run("migrate", "init", "--namespace", "a\n")
-	if s.Code != out.CodeFailed || !strings.Contains(s.Errors, "only printable characters") {
-		t.Errorf("%d %s", s.Code, s.Errors)
-	}
 }
 
 const runbook = "../../../../../docs/guide/migration.md"

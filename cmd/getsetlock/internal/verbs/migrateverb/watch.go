@@ -24,11 +24,11 @@ func migrateWatch(e *out.Env, ctx context.Context, pool *redis.Pool, f *migrateF
 	last, alarmed := "", map[string]bool{}
 	said := func(s fleet.Sighting, r *audit.Result) {
 		for _, alarm := range clockAlarms(r, alarmed) {
-			e.PrintLine(clockTime(s.Until) + " " + out.OneLine(alarm))
+			fmt.Fprintln(e.Stdout, clockTime(s.Until), out.OneLine(alarm))
 		}
 		if line := sightingLine(s); line != last {
 			last = line
-			e.PrintLine(clockTime(s.Until) + " " + out.OneLine(line))
+			fmt.Fprintln(e.Stdout, clockTime(s.Until), out.OneLine(line))
 		}
 	}
 	e.Say(f.server.Quiet, "watching the old clients; what is seen is recorded for advance; ^C ends the watch, and the next one starts a new window")

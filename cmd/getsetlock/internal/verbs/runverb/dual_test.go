@@ -92,15 +92,6 @@ func TestAutoTakesNoLockWithoutARecord(t *testing.T) {
 	recorded(s, migrate.Dual)
 	s.Want(s.Run(clitest.TokenScript("--protocol auto --namespace stock", "till:1", "echo no")...), 125, "",
 		"till:1")
-	s.Want(s.Run(clitest.TokenScript("--protocol auto", "stock:1", "echo no")...), 125, "",
-		"name it by --namespace")
-	s.Want(
-		s.Run(clitest.TokenScript("--protocol auto --namespace stock --mode verbatim", "stock:1",
-			"echo no")...), 125, "", "--mode is not for --protocol auto")
-	s.Want(s.Run(clitest.TokenScript("--protocol dual --replicas 1", "stock:1", "echo no")...), 125, "",
-		"--replicas is not for --protocol dual")
-	s.Want(s.Run(clitest.TokenScript("--protocol fast", "stock:1", "echo no")...), 125, "",
-		"write one of modern, legacy, dual, auto")
 	wantKeys(s, "gsl:phase:stock", "gsl:roster:stock")
 }
 

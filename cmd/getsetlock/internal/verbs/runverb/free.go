@@ -35,9 +35,10 @@ func (r *runner) awaitFree(ctx context.Context) error {
 		}
 	}
 	r.askForSpellings(ctx)
-	var remind reminder
+	waiting, end := context.WithCancel(ctx)
+	defer end()
 	began, answered := r.env.Clock.Now(), false
-	for {
+	for first := true; ; first = false {
 		changed, disarm, every := r.armed(ctx, r.env.Clock.Now().Sub(began))
 		seen, err := r.keeper.look(ctx, r.key)
 		answered = answered || err == nil
@@ -51,15 +52,20 @@ func (r *runner) awaitFree(ctx context.Context) error {
 			disarm()
 			return end
 		}
-		remind.begin(r, err)
+		if first {
+			go r.remind(waiting, err)
+		}
 		if w := &r.flags.wait; !w.forever {
 			every = min(every, max(w.d-gone, 0))
 		}
-		err = r.untilLook(ctx, changed, r.env.Clock.After(every), &remind)
-		disarm()
-		if err != nil {
-			return err
+		select {
+		case <-changed:
+		case <-r.env.Clock.After(every):
+		case <-ctx.Done():
+			disarm()
+			return out.CouldNot(context.Cause(ctx), "waiting for %q", r.key)
 		}
+		disarm()
 	}
 }
 
@@ -82,25 +88,6 @@ func (r *runner) armed(ctx context.Context, gone time.Duration) (changed <-chan 
 		return nil, func() {}, lookEvery
 	}
 	return c, cancel, seldom
-}
-
-// untilLook waits until the next look is due.
-func (r *runner) untilLook(ctx context.Context, changed <-chan struct{}, due <-chan time.Time,
-	remind *reminder) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return out.CouldNot(context.Cause(ctx), "waiting for %q", r.key)
-		case <-changed:
-			return nil
-		case <-due:
-			return nil
-		case <-remind.due:
-			remind.look(ctx)
-		case text := <-remind.found:
-			remind.say(text)
-		}
-	}
 }
 
 // waitOver returns the error with which wait ends after a look that did not

@@ -5,6 +5,7 @@ package runverb
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
@@ -17,53 +18,15 @@ import (
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 )
 
-const holdLong = `Holds the lock KEY until its standard input ends, and gives it back then. It is
-for scripts that hold a lock over several commands.
+// holdLong is what --help says.
+//
+//go:embed hold.txt
+var holdLong string
 
-Once hold has the lock, it prints one line on stdout and goes on holding:
-  held TOKEN FENCE
-TOKEN tells this acquisition from all others. FENCE is the fencing number, or -
-where the lock has none (--protocol legacy). A script waits for the lock by
-reading that line. If hold ends without it, the lock was not taken. If the line
-cannot be printed, hold gives the lock back and ends with 125.
-
-Input: what arrives on stdin is thrown away; its end gives the lock back. When
-the script dies, its end of the pipe closes, and the lock is free at once. If
-stdin ends while hold waits for the lock, hold gives up and exits with 125. A
-shell starts "hold &" with an empty stdin, so give it a pipe, as the example
-does. A signal gives the lock back too, and hold then exits with 128 + its
-number.
-
-If the lock is lost, hold ends with 123; if renewals fail, it ends --grace
-before the lock does. Nothing stops the script: let it check that hold still
-runs (kill -0 PID) before each step that needs the lock, or use getsetlock run,
-which ends its command.
-
-Inside a getsetlock run on the same key, hold joins that lock, and its end gives
-nothing back.
-
-Protocols and modes are those of getsetlock run; see its --help.
-
-Exit codes: 0 if stdin ended, 128 + n after signal n, 122 to 125 as with run:
-  122  the server could not be reached before --wait was over, or it refused
-  123  the lock was lost
-  124  another client held the lock until --wait was over; or --busy-exit
-  125  wrong use, and every other failure`
-
-const waitLong = `Waits until the lock KEY is free, and takes nothing. It waits for ever, or
---wait. When it ends, another client may take the lock at any time: to work
-under the lock, use getsetlock run.
-
-A lock is free when a getsetlock client could take it. So an old client's lock
-whose time has passed counts as free only once run would take it over.
-
-Protocols are those of getsetlock run; see its --help.
-
-Exit codes: 0 if the lock is free, 128 + n after signal n, 122 to 125 as with
-run:
-  122  the server could not be reached before --wait was over, or it refused
-  124  a client held the lock until --wait was over; or --busy-exit
-  125  wrong use, and every other failure`
+// waitLong is what --help says.
+//
+//go:embed wait.txt
+var waitLong string
 
 // holding and awaiting stand for the command where a holder's name is written.
 const (
@@ -104,11 +67,10 @@ func NewHold(e *out.Env) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args:              oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := f.runner(e, cmd, args[0], []string{holding})
+			r, err := f.runner(e, cmd, args[0], []string{holding}, holdingWords)
 			if err != nil {
 				return err
 			}
-			r.kind = holdingWords
 			return r.hold(cmd.Context())
 		},
 	}
@@ -135,7 +97,7 @@ func NewWait(e *out.Env) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args:              oneKey,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := f.runner(e, cmd, args[0], []string{awaiting})
+			r, err := f.runner(e, cmd, args[0], []string{awaiting}, kind{})
 			if err != nil {
 				return err
 			}
@@ -147,48 +109,25 @@ func NewWait(e *out.Env) *cobra.Command {
 	return cmd
 }
 
-// runner returns what executes a verb without a command of the user.
-func (f *runFlags) runner(e *out.Env, cmd *cobra.Command, key string, name []string) (*runner, error) {
-	if err := out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead); err != nil {
-		return nil, err
-	}
-	if err := f.check(e, cmd); err != nil {
-		return nil, err
-	}
-	k, err := newKeeper(e, cmd.Context(), f, name)
-	if err != nil {
-		return nil, err
-	}
-	return &runner{env: e, flags: f, key: key, command: name, keeper: k, take: k.acquire}, nil
-}
-
 // hold takes the lock, or joins an outer run's, says so, and gives it back when
 // stdin ends.
 func (r *runner) hold(ctx context.Context) error {
 	signals := make(chan os.Signal, 16)
 	defer r.env.Notify(signals, child.Ending()...)()
 	r.outliveReaders()
-	outer, err := r.joins(ctx)
-	if outer != nil || err != nil {
-		r.keeper.close(closeWait)
-		if err != nil {
-			return err
-		}
+	in := r.watchInput(signals)
+	r.gone = in.over
+	lease, outer, err := r.obtain(ctx)
+	switch {
+	case err != nil:
+		in.end(child.Exit{})
+		return err
+	case outer != nil:
 		if err := r.announce(outer[1], outer[2]); err != nil {
 			return err
 		}
-		return ended(r.watchInput(signals).Wait())
+		return ended(in.Wait())
 	}
-	r.askForSpellings(ctx)
-	in := r.watchInput(signals)
-	r.gone = in.over
-	lease, err := r.wait(ctx)
-	if err != nil {
-		in.end(child.Exit{})
-		r.keeper.close(closing(err))
-		return err
-	}
-	r.warn()
 	fence := ""
 	if n, ok := lease.Fence(); ok {
 		fence = strconv.FormatInt(n, 10)

@@ -5,7 +5,6 @@
 package runverb
 
 import (
-	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -22,15 +21,10 @@ import (
 	"github.com/getsetlock/getsetlock/lock"
 )
 
-// full is a stdout that takes nothing, as on a full disk.
-type full struct{}
-
-func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
-
 // The script waits for the line, so nothing would ever end the input.
 func TestHoldEndsWhenItsLineIsNotPrinted(t *testing.T) {
 	s := clitest.NewStage(t)
-	s.Stdout = full{}
+	s.Stdout = clitest.Full{}
 	r, w := net.Pipe()
 	defer w.Close()
 	got := <-s.StartReading(r, "hold", "k").Done

@@ -51,13 +51,6 @@ type held interface {
 	free() error
 }
 
-// contract is what run needs of every store.
-type contract interface {
-	backend.Backend
-	backend.Waker
-	io.Closer
-}
-
 // newKeeper opens the store, makes its Client, and checks the times against
 // each other. asked ends when a signal asks the process to end.
 func newKeeper(e *out.Env, asked context.Context, f *runFlags, command []string) (*keeper, error) {
@@ -71,14 +64,9 @@ func newKeeper(e *out.Env, asked context.Context, f *runFlags, command []string)
 	if k.opening, err = f.open(e, asked, command); err != nil {
 		return nil, err
 	}
-	b, ok := k.store.Contract().(contract)
-	if !ok {
-		k.close(0)
-		return nil, fmt.Errorf("the backend of %s, a %T, lacks what run needs", k.where, k.store.Contract())
-	}
-	k.waker = b
+	k.waker = k.store.Contract().(backend.Waker)
 	if k.client, err = k.newClient(); err != nil {
-		_ = b.Close()
+		_ = k.store.Contract().(io.Closer).Close()
 	} else {
 		err = k.setTimes()
 	}

@@ -10,46 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/lock"
 	"github.com/getsetlock/getsetlock/lock/backend"
 	"github.com/getsetlock/getsetlock/modern"
 	"github.com/getsetlock/getsetlock/quorum"
 )
-
-// checkQuorum refuses flags that a quorum cannot follow. --greatest is known to
-// it: there, the other clients are those of this and other libraries.
-func (f *runFlags) checkQuorum(cmd *cobra.Command) error {
-	if !f.server.Quorum {
-		if cmd.Flags().Changed("epoch") {
-			return out.WrongUse("--epoch is for --quorum")
-		}
-		return nil
-	}
-	var old []string
-	for _, name := range forLegacy {
-		if name != "greatest" {
-			old = append(old, name)
-		}
-	}
-	if err := f.server.AloneInQuorum(cmd, old...); err != nil {
-		return err
-	}
-	switch {
-	case cmd.Flags().Changed("protocol") && f.protocol != out.ProtocolModern:
-		return out.WrongUse("--quorum is for --protocol modern: old clients' locks are on one server")
-	case cmd.Flags().Changed("replicas"):
-		return out.WrongUse("--replicas is not for --quorum, whose servers have no replicas: the votes of a majority take their place")
-	case max(f.ttl, f.keep, f.terms.Greatest) > quorum.LongestTTL:
-		return out.WrongUse("--ttl, --keep or --greatest is above %v, the longest TTL in a quorum", quorum.LongestTTL)
-	case max(f.ttl, f.keep) > f.greatestTTL():
-		return out.WrongUse("--greatest %v is less than --ttl or --keep (%v): it is the longest TTL of any client on these servers, this one included, and all of them must give the same",
-			f.greatestTTL(), max(f.ttl, f.keep))
-	}
-	return nil
-}
 
 // greatestTTL returns for how long a server that restarted does not vote.
 func (f *runFlags) greatestTTL() time.Duration {

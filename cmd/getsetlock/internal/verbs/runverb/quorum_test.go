@@ -89,42 +89,6 @@ func TestHoldAndWaitWorkOnAQuorum(t *testing.T) {
 	s.Want(s.Run("wait", "--quorum", "--wait", "0", "deploy"), out.CodeRunHeld, "", `held by "host3 sh"`)
 }
 
-func TestQuorumRefusesWhatItCannotFollow(t *testing.T) {
-	s, _ := clitest.Quorum(t, 3)
-	for flags, says := range map[string]string{
-		"--protocol dual":          "--quorum is for --protocol modern",
-		"--dialect jedis":          "--dialect is not for --quorum",
-		"--behind 1s":              "--behind is not for --quorum",
-		"--replicas 1":             "--replicas is not for --quorum",
-		"--ttl 40s --greatest 30s": "--greatest 30s is less than --ttl or --keep (40s)",
-		"--redis redis://a":        "and one is named",
-		"--keep 80s --ttl 2s":      "--greatest 30s is less than --ttl or --keep (1m20s)",
-		"--keep 3m":                "is above 1m30s, the longest TTL in a quorum",
-	} {
-		s.Want(s.Run(clitest.TokenScript("--quorum "+flags, "k", "true")...), out.CodeRunFailed, "", says)
-	}
-	s.Want(s.Run("run", "k", "--", "true"), out.CodeRunFailed, "", "names 3 servers, and without --quorum")
-	s.Want(s.Run("run", "--epoch", "2", "k", "--", "true"), out.CodeRunFailed, "", "--epoch is for --quorum")
-}
-
-// What is wrong with the list of servers is said before anything is sent.
-func TestRunRefusesServersThatMakeNoQuorum(t *testing.T) {
-	s, _ := clitest.Quorum(t, 3)
-	for servers, says := range map[string]string{
-		"a":            "and one is named: give --redis three or five times, or leave out --quorum",
-		"a b":          "a majority of 2 is both, so the loss of either stops every lock",
-		"a b c d":      "a majority of 4 is 3, so locks survive the loss of 1, as with 3 servers; give --redis 3 or 5 times",
-		"a b a":        "redis://a:6379 is named twice, and each server has one vote",
-		"a b a:6379/3": "redis://a:6379 and redis://a:6379/3 are the same server, and each server has one vote",
-	} {
-		args := []string{"run", "--quorum"}
-		for _, name := range strings.Fields(servers) {
-			args = append(args, "--redis", "redis://"+name)
-		}
-		s.Want(s.Run(append(args, "k", "--", "true")...), out.CodeRunFailed, "", says)
-	}
-}
-
 // A client with another greatest TTL or epoch than the servers' record is
 // refused by the flag's name.
 func TestRunOfAnotherQuorumIsRefused(t *testing.T) {

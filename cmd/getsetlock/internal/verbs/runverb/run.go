@@ -4,8 +4,10 @@
 package runverb
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,93 +17,10 @@ import (
 	"github.com/getsetlock/getsetlock/internal/dialect"
 )
 
-var runLong = `Runs COMMAND while it holds the lock KEY, and releases the lock when COMMAND
-ends. While another client holds the lock, run waits: 10 seconds, or --wait.
-
-Environment of the command:
-  GETSETLOCK_KEY      the key
-  GETSETLOCK_TOKEN    what tells this acquisition from all others
-  GETSETLOCK_FENCE    not with --protocol legacy: a number greater than that of
-                      each holder of the key before. Let your database refuse
-                      a number that is smaller than one it has seen: that keeps
-                      out a holder that was stopped for too long, or whose lock
-                      the server forgot in a fail-over
-  GETSETLOCK_REDIS    the server's address as it was given, so that getsetlock
-                      inside the command asks the same server. Passwords,
-                      password files and certificates are handed on too, by the
-                      variables that "getsetlock --help" names
-
-A run inside a run on the same key joins it: it compares the token with the
-server's, and runs its command under the lock that the outer run holds.
-
-Input and signals: the command uses the standard input and output of getsetlock
-and, on a terminal, the foreground. Signals to getsetlock go to the command's
-whole process group. ^Z stops both; if the lock ends meanwhile, the command is
-ended before it continues. As PID 1 of a container, getsetlock reaps the orphans
-that it adopts.
-
-If the lock is lost: getsetlock renews the lock while the command runs. If
-renewals fail, the command's process group gets SIGTERM --grace before the lock
-ends, and SIGKILL when it ends. If another client's value appears on the key,
-SIGTERM follows at once, and SIGKILL after --grace or when the lock ends. A
-process that left the group (a daemon) gets neither. If getsetlock itself is
-killed by SIGKILL, ` + diesWithUs + `
-While getsetlock is stopped by SIGSTOP, nothing watches the lock.
-
-One of several hosts: --keep leaves the key taken for at least that long,
-counted from the acquisition, even if the command ends earlier. Then cron can
-start a job on several hosts, and one of them runs it. --keep must exceed the
-spread of the start times and of the hosts' clocks; otherwise a late host runs
-the job again.
-
-Protocols:
-  modern  the default. The lock is a token with a TTL, and no clock but the
-          server's decides. Clients that use SET NX PX with a token, and compare
-          it before they delete, share this lock. After the token the value has
-          this host's name and the command's, for getsetlock ls
-  legacy  shares the lock with old clients, which write timestamps. It is the
-          default with a flag that describes old clients: --dialect,
-          --dialect-file, --mode, --lease, --greatest, --spread, --behind,
-          --ahead, --gap
-  dual    holds a token and, on the old clients' key, a guard: a time so far
-          ahead that no old client's clock reaches it
-  auto    joins the migration of --namespace and does what its phase says; see
-          getsetlock migrate
-
-Other stores: with --target the lock lies in etcd or ZooKeeper, on the keys of
-etcdctl lock and concurrency.Mutex, or on the nodes of Curator. Flags of
-protocols and old clients are refused there. With --keep, getsetlock itself
-stays until then; a signal ends it sooner and leaves the lock to its TTL.
-
-Modes of --protocol legacy:
-  hardened  the default. It writes the old clients' format by the server's clock
-            and proves what it holds by a token on a second key. Two getsetlock
-            clients never hold the lock together. An old client holds it at the
-            same time only if it works for longer than its lease, if it pauses
-            for longer than --gap, if its clock is more than a day (or --ahead)
-            ahead of the server's, or if a flag claims less than is true
-  verbatim  does what the old client does, faults included, with SETNX, GET,
-            GETSET and DEL alone. The lock is not renewed and ends after its
-            lease
-
-An old client that crashed leaves its lock behind. hardened takes it over once
-the server's clock is past its time and the same value was seen for longer than
---greatest; with --dialect and --behind, as soon as the server's clock is past
-it by that much. Without --lease, --greatest and --behind it is never taken
-over: the lease that a library ships with says nothing about this fleet's. If a
-value is seen that contradicts --behind or --greatest, the flag no longer
-counts.
-
-Exit codes: that of the command, 0 to 255, or 128 + n if signal n ended it. If
-getsetlock itself decides, it prints the reason on stderr and exits with
-  122  the server could not be reached before --wait was over, or it refused for
-       a reason that waiting does not mend: a password, a right, a certificate
-  123  the lock was lost, and getsetlock ended the command
-  124  another client held the lock until --wait was over; with --busy-exit N
-       it is N, and with -q too nothing is printed
-  125  wrong use, and every other failure of getsetlock
-  126  the command cannot be run
-  127  there is no such command`
+// runLong is what --help says, with {{dies}} for diesWithUs.
+//
+//go:embed run.txt
+var runLong string
 
 // runFlags are the flags of run, by name, and what is known of how they were
 // given.
@@ -133,7 +52,7 @@ func New(e *out.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [flags] KEY -- COMMAND [ARGS…]",
 		Short: "Run a command while holding a lock",
-		Long:  runLong,
+		Long:  strings.Replace(runLong, "{{dies}}", diesWithUs, 1),
 		Example: out.Examples(
 			"# one backup at a time, whichever host starts it",
 			"getsetlock run nightly -- ./backup.sh --full",
@@ -161,10 +80,11 @@ func New(e *out.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead); err != nil {
+			r, err := f.runner(e, cmd, key, command, running)
+			if err != nil {
 				return err
 			}
-			return f.run(e, cmd, key, command)
+			return r.run(cmd.Context())
 		},
 	}
 	f.register(cmd)
@@ -286,21 +206,25 @@ func (w *waitFlag) config() time.Duration {
 	return w.d
 }
 
-// run executes the verb. It joins an outer run's lock or takes the lock, runs
-// the command, and releases the lock that it took.
-func (f *runFlags) run(e *out.Env, cmd *cobra.Command, key string, command []string) error {
-	if err := f.check(e, cmd); err != nil {
-		return err
+// runner returns what executes a verb on a key, for a command.
+func (f *runFlags) runner(e *out.Env, cmd *cobra.Command, key string, command []string,
+	of kind) (*runner, error) {
+	if err := out.ClaimsOfEnvironment(e, &f.terms.Behind, &f.terms.Ahead); err != nil {
+		return nil, err
 	}
-	if _, err := child.Find(command); err != nil {
-		return startFailure(err) // before waiting for a lock
+	if err := f.check(e, cmd); err != nil {
+		return nil, err
+	}
+	if of == running { // before it waits for a lock
+		if _, err := child.Find(command); err != nil {
+			return nil, startFailure(err)
+		}
 	}
 	k, err := newKeeper(e, cmd.Context(), f, command)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r := &runner{env: e, flags: f, key: key, command: command, keeper: k, take: k.acquire, kind: running}
-	return r.run(cmd.Context())
+	return &runner{env: e, flags: f, key: key, command: command, keeper: k, take: k.acquire, kind: of}, nil
 }
 
 // startFailure returns the error, with run's exit code, of a command that could

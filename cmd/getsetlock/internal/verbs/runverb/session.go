@@ -67,21 +67,13 @@ func (r *runner) run(ctx context.Context) error {
 	defer r.env.Notify(signals, child.Ending()...)()
 	r.outliveReaders()
 
-	outer, err := r.joins(ctx)
-	if outer != nil || err != nil {
-		r.keeper.close(closeWait)
-		if err != nil {
-			return err
-		}
+	lease, outer, err := r.obtain(ctx)
+	switch {
+	case err != nil:
+		return err
+	case outer != nil:
 		return r.join(*outer, signals)
 	}
-	r.askForSpellings(ctx)
-	lease, err := r.wait(ctx)
-	if err != nil {
-		r.keeper.close(closing(err))
-		return err
-	}
-	r.warn()
 	defer r.env.Notify(signals, child.Passed()...)()
 	spec := r.spec(r.environment(lease), signals)
 	spec.Continued = func() child.Schedule { return r.continued(lease) }
@@ -92,6 +84,19 @@ func (r *runner) run(ctx context.Context) error {
 		return startFailure(err)
 	}
 	return r.attend(proc, lease)
+}
+
+// obtain returns the lock of an outer run that holds the key, else a lease.
+func (r *runner) obtain(ctx context.Context) (lease held, outer *heldLock, err error) {
+	if outer, err = r.joins(ctx); outer == nil && err == nil {
+		r.askForSpellings(ctx)
+		if lease, err = r.wait(ctx); err == nil {
+			r.warn()
+			return lease, nil, nil
+		}
+	}
+	r.keeper.close(closing(err))
+	return nil, outer, err
 }
 
 // outliveReaders keeps this process alive when nobody reads what it prints.
@@ -112,48 +117,39 @@ func (r *runner) spec(env []string, signals <-chan os.Signal) child.Spec {
 // wait acquires the lock. The end of ctx ends the wait. A lease that arrives
 // nevertheless is released.
 func (r *runner) wait(ctx context.Context) (held, error) {
-	type result struct {
-		lease held
-		err   error
-	}
-	waiting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	waiting, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	got := make(chan result, 1)
-	go func() {
-		lease, err := r.acquire(waiting)
-		got <- result{lease, err}
-	}()
-	stop := func(why error) error {
-		cancel(why)
-		if late := <-got; late.err == nil {
-			r.give(late.lease.free)
+	go r.watchWait(waiting, cancel)
+	lease, err := r.acquire(waiting)
+	switch why := context.Cause(waiting); {
+	case why != nil:
+		if err == nil {
+			r.give(lease.free)
 		}
-		return out.CouldNot(why, "waiting for %q, %s", r.key, r.kind.nothing)
+		return nil, out.CouldNot(why, "waiting for %q, %s", r.key, r.kind.nothing)
+	case err != nil:
+		return nil, r.notAcquired(err)
 	}
-	var remind reminder
-	var gone <-chan struct{} // nil until the wait has begun
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, stop(context.Cause(ctx))
-		case <-gone:
-			return nil, stop(errInputOver)
-		case g := <-got:
-			if g.err != nil {
-				return nil, r.notAcquired(g.err)
-			}
-			return g.lease, nil
-		case why := <-r.keeper.began:
-			gone = r.gone
-			if until := untilVotes(why, r.env.Clock.Now()); until != "" {
-				r.env.Say(r.flags.server.Quiet, "waiting: %s", until)
-			}
-			remind.begin(r, why)
-		case <-remind.due:
-			remind.look(waiting)
-		case text := <-remind.found:
-			remind.say(text)
-		}
+	return lease, nil
+}
+
+// watchWait says why the command line waits, once it does, and ends the wait
+// when no script wants the lock any more. It ends with ctx.
+func (r *runner) watchWait(ctx context.Context, end context.CancelCauseFunc) {
+	var why error
+	select {
+	case why = <-r.keeper.began:
+	case <-ctx.Done():
+		return
+	}
+	if until := untilVotes(why, r.env.Clock.Now()); until != "" {
+		r.env.Say(r.flags.server.Quiet, "waiting: %s", until)
+	}
+	go r.remind(ctx, why)
+	select {
+	case <-r.gone:
+		end(errInputOver)
+	case <-ctx.Done():
 	}
 }
 

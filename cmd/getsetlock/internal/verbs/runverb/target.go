@@ -9,23 +9,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/lock"
 )
-
-// forRedis are the flags that mean nothing in another store.
-var forRedis = append([]string{"protocol", "replicas", "namespace"}, forLegacy...)
-
-// checkTarget is check for a store other than Redis.
-func (f *runFlags) checkTarget(cmd *cobra.Command) error {
-	if err := f.target.Refuse(cmd, forRedis...); err != nil {
-		return err
-	}
-	return f.checkTimes(cmd)
-}
 
 // openTarget connects to the store of --target. While that is away, it tries
 // again until --wait is over.

@@ -87,28 +87,6 @@ func TestInnerRunElsewhereSaysWhereItAcquires(t *testing.T) {
 	q.Want(q.Run(append(args, "k", "--", "echo", "ran")...), 0, "ran\n", says+"a quorum of ")
 }
 
-func TestFlagsOfRedisAreRefusedForAStore(t *testing.T) {
-	s, _ := onMemory(t)
-	for _, flags := range []string{"--protocol modern", "--replicas 1", "--namespace n",
-		"--dialect jedis",
-		"--dialect-file f", "--mode verbatim", "--lease 5s", "--greatest 5s", "--spread 0s", "--behind 1s",
-		"--ahead 1s",
-		"--gap 1s"} {
-		name, _, _ := strings.Cut(flags, " ")
-		args := append([]string{"run", "--target", "mem://here"}, strings.Fields(flags)...)
-		s.Want(s.Run(append(args, "k", "--", "true")...), 125, "",
-			name+" is for locks on Redis: Memory has nothing like it; leave it out")
-	}
-	s.Want(s.Run("run", "--target", "mem://here", "--keep", "-1s", "k", "--", "true"), 125, "",
-		"--keep is -1s")
-	s.Want(s.Run("run", "--target", "mem://here", "--ttl", "1ms", "k", "--", "true"), 125, "",
-		"--ttl is too short")
-	s.Want(s.Run("run", "--target", "", "--wait", "0", "k", "--", "true"), 125, "",
-		"it is empty: name a store, or leave the flag out")
-	s.Want(s.Run("run", "--target", "mem://here", "--redis", "redis://h", "k", "--", "true"), 125, "",
-		"name two servers")
-}
-
 func TestSmallProgramRefusesAStoreAndNamesTheFullOne(t *testing.T) {
 	s := clitest.NewStage(t)
 	for _, raw := range []string{"etcd://h", "zookeeper://h/x"} {

@@ -20,38 +20,28 @@ const (
 	nextWord = time.Minute
 )
 
-// reminder prints which client holds the lock, after firstWord and then every
-// nextWord. Its methods are called by one goroutine, the one that waits.
-type reminder struct {
-	r     *runner
-	why   error // why the wait began
-	began time.Time
-	due   <-chan time.Time // nil while nothing is due
-	found chan string      // what a look found
-}
-
-// begin starts the reminder when the verb has begun to wait. With --quiet it
-// does nothing.
-func (m *reminder) begin(r *runner, why error) {
-	if r.flags.server.Quiet || m.r != nil {
+// remind prints which client holds the lock, after firstWord and then every
+// nextWord, until ctx ends. why is why the wait began. It has a goroutine of
+// its own, for which nobody waits: its question may take as long as the wait.
+func (r *runner) remind(ctx context.Context, why error) {
+	if r.flags.server.Quiet {
 		return
 	}
-	m.r, m.why, m.began, m.found = r, why, r.env.Aside.Now(), make(chan string, 1)
-	m.due = r.env.Aside.After(cmp.Or(r.env.Patience, firstWord))
-}
-
-// look asks the server who holds the lock, on a goroutine of its own: the
-// answer may take as long as the wait.
-func (m *reminder) look(ctx context.Context) {
-	m.due = nil
-	go func() { m.found <- m.r.whoHolds(ctx, m.why) }()
-}
-
-// say prints what a look found, and plans the next look.
-func (m *reminder) say(text string) {
-	m.due = m.r.env.Aside.After(nextWord)
-	waited := m.r.env.Aside.Now().Sub(m.began)
-	m.r.env.Say(false, "waiting: %s; waited %s so far", text, out.Rounded(max(waited, 0)))
+	clock := r.env.Aside
+	began, due := clock.Now(), clock.After(cmp.Or(r.env.Patience, firstWord))
+	for {
+		select {
+		case <-due:
+		case <-ctx.Done():
+			return
+		}
+		text := r.whoHolds(ctx, why)
+		if ctx.Err() != nil {
+			return
+		}
+		due = clock.After(nextWord)
+		r.env.Say(false, "waiting: %s; waited %s so far", text, out.Rounded(max(clock.Now().Sub(began), 0)))
+	}
 }
 
 // whoHolds says in one clause who holds the lock now, or why that cannot be

@@ -42,7 +42,17 @@ func (a *skewAnswer) explore(e *out.Env, ctx context.Context, quiet bool) error 
 	}
 	bar := e.Progress(quiet, "exploring", -1)
 	defer bar.End()
-	x, err := awaited(ctx, func() (skew.Exploration, error) { return skew.Explore(sc) })
+	var x skew.Exploration
+	found := make(chan error, 1) // buffered: nobody receives from a search that is left alone
+	go func() {
+		explored, err := skew.Explore(sc)
+		x = explored
+		found <- err
+	}()
+	select {
+	case err = <-found:
+	case <-ctx.Done(): // a search cannot be stopped
+	}
 	if cause := context.Cause(ctx); cause != nil {
 		return out.CouldNot(cause, "exploring")
 	}

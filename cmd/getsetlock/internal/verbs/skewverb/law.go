@@ -22,8 +22,7 @@ type skewAnswer struct {
 	jobs     []time.Duration // drawn or measured jobs, sorted
 	cause    string
 	explored *skewExplored
-	rates    *simulate.Rates  // result of the simulation; nil where old clients do not take the lock
-	points   []simulate.Rates // the same for each clock spread of the page
+	rates    *simulate.Rates // result of the simulation; nil where old clients do not take the lock
 }
 
 // Causes, as the field cause has them.

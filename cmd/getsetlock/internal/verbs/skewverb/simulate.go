@@ -16,17 +16,13 @@ import (
 // The simulation's limits. It ends with whichever comes first. The events are
 // the limit where few acquisitions succeed, as with long jobs and short polls.
 const (
-	simAcquisitions   = 200_000
-	pointAcquisitions = 20_000 // for each clock spread of the page
+	simAcquisitions = 200_000
 	// simSpan bounds the time of a fleet in which no client ever succeeds.
 	simSpan = 3652 * 24 * time.Hour
 )
 
 // Tests, which simulate often, use fewer events.
-var (
-	simEvents   = 10_000_000
-	pointEvents = 600_000
-)
+var simEvents = 10_000_000
 
 // errSimulation is the error of a fleet that cannot be simulated.
 var errSimulation = errors.New("simulation")
@@ -35,7 +31,7 @@ var errSimulation = errors.New("simulation")
 // evenly. Clients rest between jobs so long that their jobs together
 // would fill half of the time. With shorter rests, the client that releases
 // would be first again, and one overrun would begin an endless chain.
-func (a *skewAnswer) simulation(spread time.Duration) (simulate.Fleet, error) {
+func (a *skewAnswer) simulation() (simulate.Fleet, error) {
 	s := simulate.Fleet{
 		Dialect: a.dialect, Clients: a.clients, Lease: a.law.Lease, Poll: a.poll,
 		Acquisitions: simAcquisitions, For: simSpan, Seed: a.seed,
@@ -50,7 +46,7 @@ func (a *skewAnswer) simulation(spread time.Duration) (simulate.Fleet, error) {
 		s.Rest, err = simulate.ParseDistribution("job", "exp:"+min(rest, longestRest).String())
 	}
 	for n := range s.Clients {
-		s.Offsets = append(s.Offsets, spread*time.Duration(n)/time.Duration(s.Clients-1))
+		s.Offsets = append(s.Offsets, value(a.spread)*time.Duration(n)/time.Duration(s.Clients-1))
 	}
 	return s, err
 }
@@ -72,7 +68,7 @@ func (a *skewAnswer) simulate(e *out.Env, ctx context.Context, quiet bool) error
 	if !a.oldHold() {
 		return nil
 	}
-	s, err := a.simulation(value(a.spread))
+	s, err := a.simulation()
 	if err != nil {
 		return err
 	}
@@ -89,33 +85,6 @@ func (a *skewAnswer) simulate(e *out.Env, ctx context.Context, quiet bool) error
 		a.blameWhatIsSeen()
 	}
 	return err
-}
-
-// simulateSpreads simulates the fleet once with each clock spread of the page.
-func (a *skewAnswer) simulateSpreads(e *out.Env, ctx context.Context, quiet bool) error {
-	if !a.oldHold() {
-		return nil
-	}
-	all := a.spreads()
-	bar := e.Progress(quiet, "simulating spreads", int64(len(all)))
-	defer bar.End()
-	for n, spread := range all {
-		s, err := a.simulation(spread)
-		if err != nil {
-			return err
-		}
-		s.Acquisitions = pointAcquisitions
-		if a.preset != nil {
-			s.Clocks.Pauses = a.preset.Clocks.Pauses
-		}
-		rates, err := runSimulation(ctx, s, pointEvents, func(float64) {})
-		if err != nil {
-			return err
-		}
-		a.points = append(a.points, rates)
-		bar.Set(int64(n + 1))
-	}
-	return nil
 }
 
 // runSimulation bounds events and not time, so that a seed has the same result

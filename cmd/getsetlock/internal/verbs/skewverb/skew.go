@@ -7,6 +7,7 @@ package skewverb
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -24,63 +25,10 @@ import (
 	"github.com/getsetlock/getsetlock/skew"
 )
 
-const skewLong = `Says whether two clients of a fleet can hold a lock at once because of their
-clocks, pauses and jobs: why, how often, and what to change. It asks no server
-and reads no clock; the answer is only as right as your numbers.
-
-Numbers:
-  --job     how long a job runs, from winning the lock until the server has
-            executed the release
-  --spread  the difference between the fastest and the slowest clock of the
-            fleet. How far all of them are off true time does not matter
-  --delay   the longest time from a client's clock reading until the server
-            executes its write, pauses of the process included
-  --behind  how far the slowest clock is behind the server's
-  --ahead   how far the fastest clock is ahead of the server's
---behind and --ahead do not matter to old clients alone; getsetlock clients that
-share their locks use the server's clock. None of the three replaces another. 0s
-claims zero; without the flag, --behind and --ahead are unknown.
-
-The answer has up to three parts:
-  the law         a formula for the worst case that the numbers allow
-  the simulation  how often it happens among old clients. The clients' jobs
-                  together would fill half of the time, and clocks are spread
-                  evenly. Pauses are those of the preset; --delay is left out
-  --explore       a search through all orders of two old clients' commands, in
-                  times rounded to a few ticks. It prints the shortest way to
-                  two holders
-The law also says what getsetlock clients do alongside old ones. How often it
-happens then is not simulated: getsetlock rehearse --preset lets the real
-clients work under such clocks.
-
---preset replaces --spread with what is known of a kind of clock: its offsets,
-steps and pauses. The law judges a day of it; the simulation plays one such day
-after the other.
-
-Protocols:
-  verbatim  old clients alone
-  hardened  getsetlock clients share the lock with old clients; on the old
-            clients' key they write stamps. Also called observe
-  dual      the same, but they write guards, which no old client's clock reaches
-  sealed    getsetlock clients alone; old clients are kept waiting
-  modern    getsetlock clients alone, with tokens; --lease is their lease
-In hardened and dual, a getsetlock client takes an old client's lock over as
-soon as the server's clock is past the stamp by --behind. Without --behind it
-takes a second look first, one lease after the first. A client that was told
-neither --behind nor a lease takes none over.
-
-Presets:
-%s
-A distribution is 5s (always), 5s..40s (uniform), exp:10s,
-lognormal:p50=5s,p99=40s, a list 1s,2s,2.5s or file:NAME (one duration a line).
-exp and lognormal have no longest value: skew draws 100000 jobs by --seed and
-takes the longest of them.
-
-Exit codes:
-  0  two clients cannot hold the lock at once
-  1  they can
-  2  wrong use
-  3  it could not be done`
+// skewLong is what --help says, with %s for the presets.
+//
+//go:embed skew.txt
+var skewLong string
 
 // skewFlags are the flags of the verb.
 type skewFlags struct {
@@ -147,7 +95,7 @@ func (f *skewFlags) register(cmd *cobra.Command) {
 	flags.Var(&q.latency, "latency", "time of a simulated message one way, a distribution")
 	flags.BoolVar(&f.explore, "explore", false,
 		"search all orders of old clients' commands, and print the shortest way to two holders")
-	flags.StringVar(&f.report, "report", "", "write a page to this file: the answer, the shortest way to two holders, which fleets are safe, how likely a second holder is, how long clients wait")
+	flags.StringVar(&f.report, "report", "", "write a page to this file: the answer, the shortest way to two holders, how long clients wait, the numbers")
 	flags.Uint64Var(&q.seed, "seed", 1, "seed of all random choices; the same seed gives the same answer")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print no progress")
 	out.JSONFlag(cmd, &f.asJSON)
@@ -189,9 +137,6 @@ func (f *skewFlags) work(e *out.Env, ctx context.Context) (*skewAnswer, error) {
 	}
 	if err == nil && a.oldHold() && (f.explore || f.report != "") {
 		err = a.explore(e, ctx, f.quiet)
-	}
-	if err == nil && f.report != "" {
-		err = a.simulateSpreads(e, ctx, f.quiet)
 	}
 	return a, err
 }
@@ -365,24 +310,3 @@ func presetList() string {
 }
 
 var skewProtocols = []string{"verbatim", "hardened", "modern", "observe", "dual", "sealed"}
-
-// awaited runs a search and waits for it or for ctx. A search cannot be
-// stopped; after ctx ends, it runs on unobserved.
-func awaited[T any](ctx context.Context, search func() (T, error)) (T, error) {
-	type found struct {
-		x   T
-		err error
-	}
-	done := make(chan found, 1) // buffered, since nobody may receive from a search left alone
-	go func() {
-		x, err := search()
-		done <- found{x, err}
-	}()
-	select {
-	case f := <-done:
-		return f.x, f.err
-	case <-ctx.Done():
-		var none T
-		return none, context.Cause(ctx)
-	}
-}

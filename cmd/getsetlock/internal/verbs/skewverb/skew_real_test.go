@@ -17,6 +17,6 @@ func TestSkewReportIsWholeInABrowser(t *testing.T) {
 	if got.Code != 1 {
 		t.Fatalf("code %d: %s", got.Code, got.Errors)
 	}
-	clitest.WholePage(t, file, "YES: two clients can hold", 4,
+	clitest.WholePage(t, file, "YES: two clients can hold", 1,
 		"Timeline of the shortest way", "Waits for the lock")
 }

@@ -6,6 +6,7 @@ package smallverbs
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,40 +24,10 @@ import (
 	"github.com/getsetlock/getsetlock/legacy"
 )
 
-const lsLong = `Shows the locks on a server: which client holds each lock, until when its lease
-runs, and in which form it is written.
-
-PATTERN is a Redis pattern (* ? [a-z]). ls also tries the spellings in which
-Spring's serializers write a key, and lists such a key next to the plain one;
-they are two different locks. Without PATTERN, ls shows only keys that hold a
-plausible time of some dialect, or a token of a getsetlock client. A backslash
-in front of * ? [ takes away their meaning, and so does \x2a for *.
-
-Columns. A narrow terminal shows those of them for which it has room, --wide
-and a file show all:
-  OWNER    the name that the holder wrote: an old client's id, or for getsetlock
-           run its host and command
-  AGE      for how long the holder has held the lock. A key does not say it:
-           with --lease it is known of old clients that do not renew
-  LEFT     the time until the lease ends. A holder that renews keeps its lock
-           for longer. An old client's time is read as if that client's clock
-           were the server's. A getsetlock client that shares a lock with old
-           clients writes a time that lies a day ahead; its lock ends with its
-           token or its TTL, and LEFT shows that end
-  WAITERS  how many clients wait in the queue of --namespace for a token lock
-  FENCE    the last fencing number of the key's counter, which other keys of
-           --namespace may share; the holder's is not greater
-  TTL      the time after which the server deletes the key
-
-Several dialects write the same form. DIALECT shows the one that --dialect
-names, if it fits; --json lists the others.
-
-On a terminal, red marks a lock that its holder has lost, and yellow a lock
-whose time has passed. NO_COLOR turns colours off.
-
-ls lists keys in slices (SCAN), so that other clients are not held up. Without
-PATTERN it reads every key that holds a string. Bytes that are not UTF-8 are
-printed as \xNN, and a backslash as two.`
+// lsLong is what --help says.
+//
+//go:embed ls.txt
+var lsLong string
 
 type lsFlags struct {
 	server    out.ServerFlags
@@ -88,15 +59,12 @@ func NewLs(e *out.Env) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			pattern := strings.Join(args, "")
-			t, err := f.server.PickTarget(e)
+			on, err := openLocks(e, cmd, &f.server, &f.dialect, "namespace", "lease")
 			if err != nil {
 				return err
 			}
-			if t != nil {
-				return f.runTarget(e, cmd, t, pattern)
-			}
-			return f.run(e, cmd.Context(), pattern)
+			defer on.close()
+			return f.show(e, cmd.Context(), on, strings.Join(args, ""))
 		},
 	}
 	f.server.Register(cmd)
@@ -197,17 +165,6 @@ type kind struct {
 	session bool // the lock ends with its holder's session in a store other than Redis
 }
 
-func (f *lsFlags) run(e *out.Env, ctx context.Context, pattern string) error {
-	s, err := openServer(e, &f.server, &f.dialect)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return f.show(e, s.where(), func(p *out.Progress) ([]lockLine, error) {
-		return s.look(ctx, f, pattern, p)
-	})
-}
-
 // look returns what ls shows.
 func (r *onRedis) look(ctx context.Context, f *lsFlags, pattern string, p *out.Progress) ([]lockLine, error) {
 	what, isPattern := keyOrPattern(pattern)
@@ -217,21 +174,54 @@ func (r *onRedis) look(ctx context.Context, f *lsFlags, pattern string, p *out.P
 	return l.locks(ctx, what, isPattern)
 }
 
-// locks are those of one server, or of a cluster.
+// locks are those of one Redis server, of a cluster, or of another store.
 type locks interface {
-	unlockable
+	where() string // the address, without its password
+
+	// look returns what a KEY or PATTERN of ls means. With an error it returns
+	// what could be seen.
 	look(ctx context.Context, f *lsFlags, pattern string, p *out.Progress) ([]lockLine, error)
+
+	// find returns the lock called key. Its Type is empty where there is none.
+	find(ctx context.Context, key string) (lockLine, error)
+
+	// force deletes the lock if value still holds it.
+	force(ctx context.Context, key, value string) (legacy.Deleted, error)
+
+	// told adds what to do about an error.
+	told(err error) error
 	close()
+}
+
+// openLocks opens the store of a command line. The further flags mean nothing
+// outside of Redis.
+func openLocks(e *out.Env, cmd *cobra.Command, server *out.ServerFlags, named *out.DialectFlags,
+	ofRedis ...string) (locks, error) {
+	t, err := server.PickTarget(e)
+	switch {
+	case err != nil:
+		return nil, err
+	case t == nil:
+		return openServer(e, server, named)
+	}
+	if err := t.Refuse(cmd, append(ofRedis, "dialect", "dialect-file")...); err != nil {
+		return nil, err
+	}
+	conn, err := t.Connect(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	return &stored{e, t, conn}, nil
 }
 
 // show prints what a look finds. Of a look that could see a part only, it
 // prints that part and returns the error.
-func (f *lsFlags) show(e *out.Env, address string, look func(*out.Progress) ([]lockLine, error)) error {
+func (f *lsFlags) show(e *out.Env, ctx context.Context, on locks, pattern string) error {
 	p := e.Progress(f.server.Quiet, "keys looked at", -1)
-	lines, err := look(p)
+	lines, err := on.look(ctx, f, pattern, p)
 	p.End()
 	if err != nil {
-		err = out.CouldNot(err, "listing the keys of %s", address)
+		err = out.CouldNot(on.told(err), "listing the keys of %s", on.where())
 		if len(lines) == 0 {
 			return err
 		}
@@ -336,11 +326,12 @@ func wrapped(l lockLine) int {
 }
 
 func lockGrid(lines []lockLine) *out.Grid {
-	columns := []out.Column{out.Left("key").Least(12).Middle(), out.Left("state"),
+	columns := []out.Column{out.Left("key").Shortened(out.CutMiddle), out.Left("state"),
 		out.Left("protocol").Rank(3),
-		out.Left("dialect").Rank(5), out.Left("owner").Least(12), out.Right("age").Rank(1), out.Right("left"),
+		out.Left("dialect").Rank(5), out.Left("owner").Shortened(out.Cut), out.Right("age").Rank(1),
+		out.Right("left"),
 		out.Right("waiters").Rank(2), out.Right("ttl").Rank(4), out.Right("fence").Rank(6),
-		out.Left("value").Least(12).Rank(7)}
+		out.Left("value").Shortened(out.Cut).Rank(7)}
 	g := out.NewGrid(columns...)
 	for _, l := range lines {
 		who := out.Dashed(l.Dialect)

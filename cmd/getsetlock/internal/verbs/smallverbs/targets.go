@@ -8,34 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/backing"
 	"github.com/getsetlock/getsetlock/cmd/getsetlock/internal/out"
 	"github.com/getsetlock/getsetlock/internal/dialect"
 	"github.com/getsetlock/getsetlock/internal/scope"
 	"github.com/getsetlock/getsetlock/legacy"
 )
-
-// runTarget shows the locks of a store other than Redis.
-func (f *lsFlags) runTarget(e *out.Env, cmd *cobra.Command, t *out.Target, pattern string) error {
-	if err := t.Refuse(cmd, "dialect", "dialect-file", "namespace", "lease"); err != nil {
-		return err
-	}
-	conn, err := t.Connect(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	s := &stored{e, t, conn}
-	return f.show(e, t.Where(), func(p *out.Progress) ([]lockLine, error) {
-		lines, err := s.matching(cmd.Context(), pattern)
-		if err == nil {
-			p.Set(int64(len(lines)))
-		}
-		return lines, out.ToldBy(conn, err)
-	})
-}
 
 // stored are the locks of a store other than Redis.
 type stored struct {
@@ -44,10 +22,8 @@ type stored struct {
 	conn backing.Conn
 }
 
-// matching returns the locks that a KEY or PATTERN of a command line means, and
-// all where that is empty. They are sorted by name. With an error it returns
-// those that the store could see.
-func (s *stored) matching(ctx context.Context, arg string) ([]lockLine, error) {
+// look returns all locks where arg is empty. They are sorted by name.
+func (s *stored) look(ctx context.Context, _ *lsFlags, arg string, p *out.Progress) ([]lockLine, error) {
 	what, isPattern := keyOrPattern(arg)
 	var found []backing.Lock
 	var err error
@@ -70,6 +46,7 @@ func (s *stored) matching(ctx context.Context, arg string) ([]lockLine, error) {
 	for _, l := range found {
 		lines = append(lines, s.line(l))
 	}
+	p.Set(int64(len(lines)))
 	return lines, err
 }
 
@@ -101,20 +78,9 @@ func (s *stored) line(l backing.Lock) lockLine {
 	return line
 }
 
-// runTarget frees locks of a store other than Redis.
-func (f *unlockFlags) runTarget(e *out.Env, cmd *cobra.Command, t *out.Target, arg string) error {
-	if err := t.Refuse(cmd, "dialect", "dialect-file"); err != nil {
-		return err
-	}
-	conn, err := t.Connect(cmd.Context())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return f.free(cmd.Context(), &unlocking{e: e, on: &stored{e, t, conn}, yes: f.yes}, arg)
-}
-
 func (s *stored) where() string { return s.t.Where() }
+
+func (s *stored) close() { _ = s.conn.Close() }
 
 func (s *stored) told(err error) error { return out.ToldBy(s.conn, err) }
 

@@ -4,6 +4,7 @@ package smallverbs
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,26 +16,10 @@ import (
 	"github.com/getsetlock/getsetlock/modern"
 )
 
-const unlockLong = `Deletes a lock whose holder is dead, so that the next client gets it.
-
-Without --value, unlock shows the holder on a terminal and asks before it
-deletes anything. With --value V it deletes the key if the key still holds V;
-the server compares and deletes in one step. V is what "getsetlock ls" shows:
-the value, or the token of a getsetlock client. The token on the second key is
-deleted too.
-
-KEY is written as ls prints it: \xNN is a byte, and two backslashes are one. A
-star in it is a star.
-
-If the holder is alive after all, it goes on working while the next client takes
-the lock. A getsetlock client learns of the loss by a message from the server,
-or at its next renewal; an old client never does.
-
-Exit codes:
-  0  deleted; or, without --value, the lock was free
-  1  the key holds another value, or none; or you answered no
-  2  wrong use
-  3  it could not be done: the server is away, or a right is missing`
+// unlockLong is what --help says.
+//
+//go:embed unlock.txt
+var unlockLong string
 
 type unlockFlags struct {
 	server  out.ServerFlags
@@ -66,14 +51,12 @@ func NewUnlock(e *out.Env) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.given = cmd.Flags().Changed("value")
-			t, err := f.server.PickTarget(e)
+			on, err := openLocks(e, cmd, &f.server, &f.dialect)
 			if err != nil {
 				return err
 			}
-			if t != nil {
-				return f.runTarget(e, cmd, t, args[0])
-			}
-			return f.run(e, cmd.Context(), args[0])
+			defer on.close()
+			return f.free(cmd.Context(), &unlocking{e: e, on: on, yes: f.yes}, args[0])
 		},
 	}
 	f.server.Register(cmd)
@@ -84,15 +67,6 @@ func NewUnlock(e *out.Env) *cobra.Command {
 	out.Complete(cmd, "value", cobra.NoFileCompletions)
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "delete what is shown, without asking")
 	return cmd
-}
-
-func (f *unlockFlags) run(e *out.Env, ctx context.Context, arg string) error {
-	s, err := openServer(e, &f.server, &f.dialect)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return f.free(ctx, &unlocking{e: e, on: s, yes: f.yes}, arg)
 }
 
 // free deletes what a KEY of the command line means.
@@ -108,24 +82,10 @@ func (f *unlockFlags) free(ctx context.Context, u *unlocking, arg string) error 
 	return u.one(ctx, key, value)
 }
 
-// unlockable are the locks of one server.
-type unlockable interface {
-	where() string
-
-	// find returns the lock called key. Its Type is empty where there is none.
-	find(ctx context.Context, key string) (lockLine, error)
-
-	// force deletes the lock if value still holds it.
-	force(ctx context.Context, key, value string) (legacy.Deleted, error)
-
-	// told adds what to do about an error.
-	told(err error) error
-}
-
 // unlocking deletes locks.
 type unlocking struct {
 	e   *out.Env
-	on  unlockable
+	on  locks
 	yes bool // nobody is asked
 }
 

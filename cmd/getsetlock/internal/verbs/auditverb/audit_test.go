@@ -104,6 +104,7 @@ func TestAuditNamesSourcesThatTheServerRefuses(t *testing.T) {
 	s.World.Mini.SetTime(time.Time{}) // the machine's time: a frozen clock counts as one that steps
 	now := time.Now()
 	s.World.Mini.Set("lock:a", fmt.Sprint(now.Add(time.Minute).UnixMilli()))
+	s.World.Mini.Set("lock:b", fmt.Sprint(time.Now().Add(time.Minute).Unix()))
 	got := s.Run("audit", "--match", "lock:*", "--for", "300ms", "--monitor", "--json")
 	doc := clitest.AnswerOf(t, got)
 	missing, looked := map[any]bool{}, 0.0

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/getsetlock/getsetlock/internal/testing/redistest"
+	"github.com/getsetlock/getsetlock/internal/testing/program"
 )
 
 // module is a module of this folder as TLC checks it.
@@ -26,7 +26,7 @@ type module struct {
 // 0: a violation is an answer, which the caller judges.
 func (m module) check(t *testing.T) string {
 	t.Helper()
-	cache, err := redistest.CacheDir()
+	cache, err := program.CacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -437,7 +437,7 @@ func (l *ledger) own(k *chain, s *life, e Event) bool {
 		return false // some votes may have ended meanwhile
 	}
 	return k.last[s.token] == e.Proc && k.excused[s.token] == "" && !l.p.composed() && !l.robbedOf(s.token) &&
-		!l.p.forgot(s.at, e.At)
+		!l.p.forgot(s.at, e.At) && !l.p.rests(s.at, e.At)
 }
 
 // quietly says that there is no trouble, if there was none.

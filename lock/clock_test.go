@@ -92,7 +92,8 @@ func TestTimeAsleepShortensWhatIsLeftOfALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		own := &twoWay{began: time.Now()}
 		s := locktest.NewStore(lock.Machine)
-		c := client(t, s.Backend(), lock.Config{TTL: time.Minute, Margin: time.Second, RenewEvery: -1, Clock: own})
+		c := client(t, s.Backend(),
+			lock.Config{TTL: time.Minute, Margin: time.Second, RenewEvery: -1, Clock: own})
 		l := acquire(t, c, "k")
 		time.Sleep(time.Second)
 		own.step(30 * time.Second)

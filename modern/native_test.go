@@ -31,7 +31,8 @@ func TestAnyOtherValueOnTheKeyIsALoss(t *testing.T) {
 			put(w, one.Token())
 			_, err := one.Extend(bg, ttl)
 			lost("Extend", err)
-			_, errs := b.Contract().(backend.BatchExtender).ExtendAll(bg, []backend.Grant{two, one, three}, ttl)
+			batch := b.Contract().(backend.BatchExtender)
+			_, errs := batch.ExtendAll(bg, []backend.Grant{two, one, three}, ttl)
 			lost("ExtendAll", errs[1])
 			if errs[0] != nil || errs[2] != nil {
 				t.Errorf("the others of the batch: %v, %v", errs[0], errs[2])

@@ -110,6 +110,13 @@ func (d dice) drawOld(p *Plan, form Form) {
 		d.road(p, ours, span)
 	}
 	d.oldFaults(p, lease, span)
+	d.firstLocks(p, ours)
+	d.claim(p, lease)
+}
+
+// firstLocks draws what goes wrong when a process takes its first lock, and
+// sometimes how one parts.
+func (d dice) firstLocks(p *Plan, ours int) {
 	if d.one(2) {
 		d.parting(p)
 	}
@@ -123,7 +130,6 @@ func (d dice) drawOld(p *Plan, form Form) {
 			o.At += p.Old.Disorders
 		}
 	}
-	d.claim(p, lease)
 }
 
 // stretch makes a plan with a fleet a short one. Its record has a phase from

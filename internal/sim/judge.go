@@ -120,11 +120,7 @@ func (b *bench) hear(e Event) {
 	b.beside(e)
 	switch e.Kind {
 	case Called:
-		if b.p.forsakes(b.op(e.Op)) {
-			k.forsaken[e.Proc]++
-		} else {
-			k.waiting[e.Op] = true
-		}
+		b.called(k, e)
 	case Acquired:
 		delete(k.waiting, e.Op)
 		b.acquired(k, e)
@@ -133,11 +129,7 @@ func (b *bench) hear(e Event) {
 	case Changed:
 		b.changed(k, e)
 	case Failed:
-		delete(k.waiting, e.Op)
-		if b.p.forsakes(b.op(e.Op)) {
-			k.forsaken[e.Proc]--
-			k.forsook[e.Proc] = e.At
-		}
+		b.gaveUp(k, e)
 		b.failed(e)
 	case Noticed, Ended, Releasing:
 		b.over(k, e)
@@ -155,6 +147,22 @@ func (b *bench) hear(e Event) {
 		b.closed(e)
 	case Stepped:
 		b.halfway = b.halfway || e.Text == "init: no answer"
+	}
+}
+
+func (b *bench) called(k *chain, e Event) {
+	if b.p.forsakes(b.op(e.Op)) {
+		k.forsaken[e.Proc]++
+		return
+	}
+	k.waiting[e.Op] = true
+}
+
+func (b *bench) gaveUp(k *chain, e Event) {
+	delete(k.waiting, e.Op)
+	if b.p.forsakes(b.op(e.Op)) {
+		k.forsaken[e.Proc]--
+		k.forsook[e.Proc] = e.At
 	}
 }
 
@@ -331,17 +339,23 @@ func (b *bench) changed(k *chain, e Event) {
 // itself.
 var takers = []string{"SET", "acquire", "take"}
 
+// writer returns what put the token on a key, and for which process: it took
+// the key itself, or was given it.
+func (b *bench) writer(k *chain) (was Event, known bool) {
+	was, known = k.first[k.token]
+	if slices.Contains(givers, was.Text) {
+		was.Proc, known = b.owner[k.token]
+		return was, known
+	}
+	return was, known && slices.Contains(takers, was.Text)
+}
+
 // orphan judges that a process gives back at once what it may have taken and
 // nobody got, and does not leave it to the TTL.
 func (b *bench) orphan(k *chain, e Event) {
-	was, known := k.first[k.token]
+	was, known := b.writer(k)
 	if b.p.composed() {
 		return // a composed attempt asks two servers, and undoes more slowly
-	}
-	if slices.Contains(givers, was.Text) {
-		was.Proc, known = b.owner[k.token]
-	} else if !slices.Contains(takers, was.Text) {
-		return
 	}
 	restored := b.p.hit(All, was.At, e.At, FailOver) // with a key that had been given back
 	if !known || e.Token == k.token || b.gone[was.Proc] || restored {

@@ -51,12 +51,7 @@ func (b *bench) beside(e Event) {
 	case Took:
 		b.took(e)
 	case Dropped, Refused:
-		if h := b.old.holds[e.Op]; h != nil {
-			alone := h.alone && b.keys[e.Key].since < h.won
-			if h.over = true; alone && e.Kind == Dropped && e.Text == "" && e.At-h.won < b.p.Old.honest() {
-				h.gives = e.At
-			}
-		}
+		b.letGo(e)
 	case Recorded:
 		b.recorded(e)
 	case Acts:
@@ -72,12 +67,25 @@ func (b *bench) beside(e Event) {
 	}
 }
 
+// letGo ends an old client's hold. If the client was honest, its value leaves
+// the key, too.
+func (b *bench) letGo(e Event) {
+	h := b.old.holds[e.Op]
+	if h == nil {
+		return
+	}
+	alone := h.alone && b.keys[e.Key].since < h.won
+	if h.over = true; alone && e.Kind == Dropped && e.Text == "" && e.At-h.won < b.p.Old.honest() {
+		h.gives = e.At
+	}
+}
+
 // keeps judges that an old client's release deletes its key, unless another
 // client was there before.
 func (b *bench) keeps(at time.Duration) {
 	for _, h := range b.old.holds {
-		proc := h.op.Proc
-		if h.gives > 0 && at > h.gives+time.Second && !b.p.hit(proc, h.won, at) && !b.shaken(proc, h.won, at) {
+		proc, late := h.op.Proc, h.gives > 0 && at > h.gives+time.Second
+		if late && !b.p.hit(proc, h.won, at) && !b.shaken(proc, h.won, at) {
 			b.complain("law", Event{At: at}, "#%d of p%d has let its key go at %v, and it is there", h.op.ID, proc,
 				h.gives)
 			h.gives = 0

@@ -450,25 +450,36 @@ func (l *ledger) quietly(proc int, from, to time.Duration) string {
 
 // notDone says why a release cannot have succeeded.
 func (l *ledger) notDone(k *chain, s *life, r, e Event) string {
-	c, others := l.p.Procs[e.Proc], 0
-	for _, other := range l.lives {
-		if other.token == s.token && other.at >= s.at {
-			others++
-		}
-	}
-	renewed := s.op.Kind == ByHand || s.op.Kind == Hasty
 	switch {
 	case r.Kind == Ended && s.op.Kind != Do:
 		return "the lease had ended before"
-	case c.Longest > 0 && r.At-s.at > c.Longest+c.TTL && !renewed:
+	case l.tooLong(s, r):
 		return "it was held for longer than LongestHold allows"
 	case e.At == r.At: // handed over in the process
 	case !r.Stands && l.p.Form != Quorum && !l.p.composed() && !l.p.hit(All, s.at, e.At, FailOver):
 		return "the server had ended its key before"
-	case k.token == s.token && others < 2 && !l.forgot(r.At, e.At) && !l.p.rests(s.at, e.At):
+	case k.token == s.token && !l.handedOn(s) && !l.forgot(r.At, e.At) && !l.p.rests(s.at, e.At):
 		return "the key has its token still"
 	}
 	return ""
+}
+
+// tooLong reports whether a lease that nobody renewed by hand was held for
+// longer than LongestHold allows.
+func (l *ledger) tooLong(s *life, r Event) bool {
+	c := l.p.Procs[r.Proc]
+	byHand := s.op.Kind == ByHand || s.op.Kind == Hasty
+	return c.Longest > 0 && r.At-s.at > c.Longest+c.TTL && !byHand
+}
+
+// handedOn reports whether a later lease has the token of s.
+func (l *ledger) handedOn(s *life) bool {
+	for _, other := range l.lives {
+		if other != s && other.token == s.token && other.at >= s.at {
+			return true
+		}
+	}
+	return false
 }
 
 // forgot reports whether the server may have gone back to a past of it.

@@ -165,13 +165,18 @@ func (t touch) changes() {
 	}
 }
 
+// parted reports whether the process had said goodbye before it sent this.
+func (t touch) parted() bool {
+	bye := time.Duration(t.p.bye.Load())
+	return bye > 0 && t.sent.at > bye+time.Second && !t.w.plan.hit(t.p.id, bye, t.sent.at)
+}
+
 // leaves judges what is on both keys afterwards.
 func (t touch) leaves() {
 	switch {
 	case t.took && t.w.plan.composed() && on(t.now.m) == "":
 		t.spoil("takes the old clients' server too in clean")
-	case t.took && t.p.bye.Load() > 0 && t.sent.at > time.Duration(t.p.bye.Load())+time.Second &&
-		!t.w.plan.hit(t.p.id, time.Duration(t.p.bye.Load()), t.sent.at):
+	case t.took && t.parted():
 		t.spoil("takes the lock after Goodbye")
 	case t.took:
 		t.w.stands(t.now, t.spoil)

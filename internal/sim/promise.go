@@ -401,7 +401,8 @@ func (p *promises) idle(k *chain, e Event) {
 	case now.token == 0:
 		p.free(k, e, now.since, frozen)
 	case e.Kind == Changed, len(frozen) > 0:
-	case p.leased[k.token] && e.At-k.freed > soon && !p.anybody(k, e.Key) && k.forsaken[p.owner[k.token]] == 0:
+	case p.leased[k.token] && e.At-k.freed > soon && !p.anybody(k, e.Key) &&
+		k.forsaken[p.owner[k.token]] == 0:
 		p.complain("returns", e, "T%d was given back at %v, and the key has it still", k.token, k.freed)
 		k.blamed = true
 	}

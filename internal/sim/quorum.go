@@ -45,25 +45,7 @@ func (d dice) drawQuorum(p *Plan) {
 		}
 		p.op(o)
 	}
-	kinds := []FaultKind{Hold, HoldRequest, HoldReply, Slow, Silence, MuteReplies, Refuse, Refuse, CutBefore,
-		CutAfter, CutWithin, Stall, Freeze, Suspend, Restart, Restart, Reboot, ScriptFlush, Loading, OOM, Busy}
-	node := 1 + d.IntN(p.Nodes)
-	for range d.IntN(14) {
-		f := d.fault(p, span)
-		if !slices.Contains(kinds, f.Kind) {
-			f = Fault{At: f.At, Proc: d.IntN(len(p.Procs)), Kind: Refuse,
-				For: d.nanos(2 * p.longest())}
-		}
-		if !only {
-			node = 1 + d.IntN(p.Nodes)
-		}
-		if f.Node = node; f.is(Freeze, Suspend) {
-			if f.Node = 0; only {
-				continue
-			}
-		}
-		p.fault(f)
-	}
+	node := d.serverFaults(p, span, only)
 	for range d.IntN(4) {
 		if !only {
 			d.bare(p)
@@ -81,6 +63,32 @@ func (d dice) drawQuorum(p *Plan) {
 	if d.one(4) {
 		d.strange(p)
 	}
+}
+
+// serverFaults draws what goes wrong with servers: with one alone, which it
+// returns, or with any.
+func (d dice) serverFaults(p *Plan, span time.Duration, only bool) (node int) {
+	kinds := []FaultKind{Hold, HoldRequest, HoldReply, Slow, Silence, MuteReplies, Refuse, Refuse, CutBefore,
+		CutAfter, CutWithin, Stall, Freeze, Suspend, Restart, Restart, Reboot, ScriptFlush, Loading, OOM,
+		Busy}
+	node = 1 + d.IntN(p.Nodes)
+	for range d.IntN(14) {
+		f := d.fault(p, span)
+		if !slices.Contains(kinds, f.Kind) {
+			f = Fault{At: f.At, Proc: d.IntN(len(p.Procs)), Kind: Refuse,
+				For: d.nanos(2 * p.longest())}
+		}
+		if !only {
+			node = 1 + d.IntN(p.Nodes)
+		}
+		if f.Node = node; f.is(Freeze, Suspend) {
+			if f.Node = 0; only {
+				continue
+			}
+		}
+		p.fault(f)
+	}
+	return node
 }
 
 // Strange says what is unusual about the records of a quorum; empty: nothing.

@@ -164,9 +164,14 @@ func (w *world) counted(h *held) {
 	case r.TTL < ttl && r.Epoch > 0:
 		w.spoil(h.p, "the record knows of no lease that is so long")
 	}
-	field, err := migrate.ParseMember(w.redis.Mini.HGet(rosterKey, h.p.member.ID()))
-	if err == nil && field.TTL < ttl {
-		w.spoil(h.p, "the roster knows of no lease of the member that is so long")
+	w.announced(h.p)
+}
+
+// announced judges that the roster knows of a member's longest lease.
+func (w *world) announced(p *process) {
+	field, err := migrate.ParseMember(w.redis.Mini.HGet(rosterKey, p.member.ID()))
+	if err == nil && field.TTL < w.plan.Procs[p.id].TTL {
+		w.spoil(p, "the roster knows of no lease of the member that is so long")
 	}
 }
 
@@ -251,7 +256,8 @@ func (w *world) follows() {
 			w.plan.hit(p.id, w.moved-soon, now) {
 			continue
 		}
-		if by := p.member.State().Phase; by != w.said.Phase && now > w.plan.Procs[p.id].Starts+20*time.Second {
+		by, settled := p.member.State().Phase, now > w.plan.Procs[p.id].Starts+20*time.Second
+		if settled && by != w.said.Phase {
 			w.spoil(p, "a member acts by "+by.String()+" long after the step to "+w.said.Phase.String())
 		}
 	}

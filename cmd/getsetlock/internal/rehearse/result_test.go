@@ -18,7 +18,8 @@ import (
 func TestJSONIsWhatScriptsRelyOn(t *testing.T) {
 	var printed strings.Builder
 	e := &out.Env{Stdout: &printed}
-	for seed, protocol := range []string{"none", "none", "legacy", "bare", "watch", "dual", "modern", "none"} {
+	protocols := []string{"none", "none", "legacy", "bare", "watch", "dual", "modern", "none"}
+	for seed, protocol := range protocols {
 		res := rehearse(t, func(p *Plan) {
 			p.Protocol, p.Seed, p.Acquisitions, p.Poll = protocol, uint64(seed), 200, 300*time.Millisecond
 			switch {

@@ -21,7 +21,9 @@ func TestCommandTakesTheLocksOfZooKeeper(t *testing.T) {
 	c := zktest.Curator(t, 30_000, server)
 	s := on(t, "zookeeper://"+server+"/locks")
 	t.Run("turns with Curator", func(t *testing.T) {
-		contend(t, s, "nightly", 20, 50, func(n *counter) { must(t, c, "count", "/locks/nightly", n.file, 50) })
+		contend(t, s, "nightly", 20, 50, func(n *counter) {
+			must(t, c, "count", "/locks/nightly", n.file, 50)
+		})
 	})
 	t.Run("ls and unlock", func(t *testing.T) { lookAndUnlock(t, s, c) })
 	t.Run("rights", func(t *testing.T) { usersAndRights(t, server) })

@@ -237,7 +237,7 @@ func (l *ledger) changed(k *chain, e Event) {
 func (l *ledger) trust(k *chain, e Event) {
 	c, since := l.p.Procs[e.Proc], k.written[e.Token]
 	if e.Left == 0 || e.Token != k.token || k.excused[e.Token] != "" || l.shaken(e.Proc, since, e.At) ||
-		l.p.hit(All, since-c.TTL, e.At, ServerStep) {
+		l.p.hit(All, since-c.TTL, e.At, ServerStep) || l.p.forgot(k.first[e.Token].At, e.At) {
 		return
 	}
 	if over := e.At + e.Left + c.Margin - k.until; over > c.TTL/1000+2*time.Millisecond {
@@ -437,7 +437,7 @@ func (l *ledger) own(k *chain, s *life, e Event) bool {
 		return false // some votes may have ended meanwhile
 	}
 	return k.last[s.token] == e.Proc && k.excused[s.token] == "" && !l.p.composed() && !l.robbedOf(s.token) &&
-		!l.p.forgot(s.at, e.At) && !l.p.rests(s.at, e.At)
+		!l.p.forgot(k.first[s.token].At, e.At) && !l.p.rests(k.first[s.token].At, e.At)
 }
 
 // quietly says that there is no trouble, if there was none.
@@ -458,7 +458,8 @@ func (l *ledger) notDone(k *chain, s *life, r, e Event) string {
 	case e.At == r.At: // handed over in the process
 	case !r.Stands && l.p.Form != Quorum && !l.p.composed() && !l.p.hit(All, s.at, e.At, FailOver):
 		return "the server had ended its key before"
-	case k.token == s.token && !l.handedOn(s) && !l.forgot(r.At, e.At) && !l.p.rests(s.at, e.At):
+	case k.token == s.token && !l.handedOn(s) && !l.forgot(r.At, e.At) &&
+		!l.p.rests(k.first[s.token].At, e.At):
 		return "the key has its token still"
 	}
 	return ""

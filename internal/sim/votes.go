@@ -111,8 +111,9 @@ func (v *votes) kept(e Event) {
 		who, k := v.owner[c.token], v.keys[here.key]
 		from, needed := max(c.at, k.forsook[who]), k.forsaken[who] > 0
 		for _, l := range v.lives {
-			if l.token == c.token {
-				needed, from = needed || !l.over, max(from, l.overAt)
+			if l.token == c.token { // a vote that comes a TTL after the end is looked for no more
+				needed = needed || !l.over || c.at-l.overAt > v.p.Procs[who].TTL
+				from = max(from, l.overAt)
 			}
 		}
 		if needed || e.At-from < time.Second || v.gone[who] || v.p.closes(who, e.At) {

@@ -54,11 +54,15 @@ func (v *votes) hear(e Event) {
 	v.missing(e)
 }
 
-// restarted notes a server's new run.
+// restarted notes a server's new run. One that is empty has lost the record of
+// another quorum, too.
 func (v *votes) restarted(e Event) {
 	for _, f := range v.p.Faults {
-		if f.At == e.At && f.String() == e.Text && (f.Kind == Restart || f.Kind == Reboot) {
-			v.runs[f.Node] = e.At
+		if f.At != e.At || f.String() != e.Text || !f.is(Restart, Reboot) {
+			continue
+		}
+		if v.runs[f.Node] = e.At; f.Kind == Restart {
+			clear(v.refused)
 		}
 	}
 }

@@ -44,7 +44,8 @@ func (v *votes) hear(e Event) {
 		}
 	case Acquired:
 		at, refused := v.refused[e.Proc]
-		if v.p.differs(e.Proc) || refused && v.called[e.Op] >= at {
+		lost := v.p.forgot(0, e.At) // perhaps the record of another quorum, too
+		if v.p.differs(e.Proc) || refused && !lost && v.called[e.Op] >= at {
 			v.complain("votes", e, "#%d of p%d got a lease, and a server is of another quorum", e.Op, e.Proc)
 		}
 	case Voted:
@@ -54,15 +55,11 @@ func (v *votes) hear(e Event) {
 	v.missing(e)
 }
 
-// restarted notes a server's new run. One that is empty has lost the record of
-// another quorum, too.
+// restarted notes a server's new run.
 func (v *votes) restarted(e Event) {
 	for _, f := range v.p.Faults {
-		if f.At != e.At || f.String() != e.Text || !f.is(Restart, Reboot) {
-			continue
-		}
-		if v.runs[f.Node] = e.At; f.Kind == Restart {
-			clear(v.refused)
+		if f.At == e.At && f.String() == e.Text && f.is(Restart, Reboot) {
+			v.runs[f.Node] = e.At
 		}
 	}
 }

@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/bsm/redislock v0.9.4
-	github.com/getsetlock/getsetlock v0.0.0-20261128090551-bc9b5d2ac32d
+	github.com/getsetlock/getsetlock v0.0.0-20261128133937-bf6154e2a70c
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/gomodule/redigo v1.9.3
 	github.com/redis/go-redis/v9 v9.23.0

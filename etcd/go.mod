@@ -3,7 +3,7 @@ module github.com/getsetlock/getsetlock/etcd
 go 1.26.0
 
 require (
-	github.com/getsetlock/getsetlock v0.0.0-20261128090551-bc9b5d2ac32d
+	github.com/getsetlock/getsetlock v0.0.0-20261128133937-bf6154e2a70c
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3
 	google.golang.org/grpc v1.83.2

@@ -3,10 +3,10 @@ module github.com/getsetlock/getsetlock/examples/clients
 go 1.26.0
 
 require (
-	github.com/getsetlock/getsetlock v0.0.0-20261128090551-bc9b5d2ac32d
-	github.com/getsetlock/getsetlock/adapters/goredis v0.0.0-20261128090551-bc9b5d2ac32d
-	github.com/getsetlock/getsetlock/adapters/rueidis v0.0.0-20261128090551-bc9b5d2ac32d
-	github.com/getsetlock/getsetlock/adapters/valkeygo v0.0.0-20261128090551-bc9b5d2ac32d
+	github.com/getsetlock/getsetlock v0.0.0-20261128133937-bf6154e2a70c
+	github.com/getsetlock/getsetlock/adapters/goredis v0.0.0-20261128133937-bf6154e2a70c
+	github.com/getsetlock/getsetlock/adapters/rueidis v0.0.0-20261128133937-bf6154e2a70c
+	github.com/getsetlock/getsetlock/adapters/valkeygo v0.0.0-20261128133937-bf6154e2a70c
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/valkey-io/valkey-go v1.0.79

@@ -4,9 +4,9 @@ go 1.26.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
-	github.com/getsetlock/getsetlock v0.0.0-20261128090551-bc9b5d2ac32d
-	github.com/getsetlock/getsetlock/adapters/otel v0.0.0-20261128090551-bc9b5d2ac32d
-	github.com/getsetlock/getsetlock/adapters/prometheus v0.0.0-20261128090551-bc9b5d2ac32d
+	github.com/getsetlock/getsetlock v0.0.0-20261128133937-bf6154e2a70c
+	github.com/getsetlock/getsetlock/adapters/otel v0.0.0-20261128133937-bf6154e2a70c
+	github.com/getsetlock/getsetlock/adapters/prometheus v0.0.0-20261128133937-bf6154e2a70c
 	github.com/gomodule/redigo v1.9.3
 	github.com/prometheus/client_golang v1.25.0
 	go.opentelemetry.io/otel v1.47.0

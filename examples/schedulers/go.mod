@@ -4,12 +4,12 @@ go 1.26.0
 
 require (
 	github.com/caddyserver/certmagic v0.25.6
-	github.com/getsetlock/getsetlock v0.0.0-20261128090551-bc9b5d2ac32d
-	github.com/getsetlock/getsetlock/adapters/asynq v0.0.0-20261128090551-bc9b5d2ac32d
-	github.com/getsetlock/getsetlock/adapters/certmagic v0.0.0-20261128090551-bc9b5d2ac32d
-	github.com/getsetlock/getsetlock/adapters/cron v0.0.0-20261128090551-bc9b5d2ac32d
-	github.com/getsetlock/getsetlock/adapters/gocron v0.0.0-20261128090551-bc9b5d2ac32d
-	github.com/getsetlock/getsetlock/adapters/river v0.0.0-20261128090551-bc9b5d2ac32d
+	github.com/getsetlock/getsetlock v0.0.0-20261128133937-bf6154e2a70c
+	github.com/getsetlock/getsetlock/adapters/asynq v0.0.0-20261128133937-bf6154e2a70c
+	github.com/getsetlock/getsetlock/adapters/certmagic v0.0.0-20261128133937-bf6154e2a70c
+	github.com/getsetlock/getsetlock/adapters/cron v0.0.0-20261128133937-bf6154e2a70c
+	github.com/getsetlock/getsetlock/adapters/gocron v0.0.0-20261128133937-bf6154e2a70c
+	github.com/getsetlock/getsetlock/adapters/river v0.0.0-20261128133937-bf6154e2a70c
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/gomodule/redigo v1.9.3

@@ -4,8 +4,8 @@ go 1.26.0
 
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
-	github.com/getsetlock/getsetlock v0.0.0-20261128090551-bc9b5d2ac32d
-	github.com/getsetlock/getsetlock/etcd v0.0.0-20261128090551-bc9b5d2ac32d
+	github.com/getsetlock/getsetlock v0.0.0-20261128133937-bf6154e2a70c
+	github.com/getsetlock/getsetlock/etcd v0.0.0-20261128133937-bf6154e2a70c
 	github.com/gomodule/redigo v1.9.3
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/pkg/v3 v3.7.3

@@ -118,7 +118,7 @@ func NewAudit(e *out.Env) *cobra.Command {
 }
 
 // ofServer are the flags that mean nothing without a live server.
-var ofServer = []string{"redis", "cacert", "monitor", "record"}
+var ofServer = []string{"redis", "cacert", "monitor", "record", "for"}
 
 const forLive = "--%s is for a live server, not for "
 
@@ -126,6 +126,9 @@ const forLive = "--%s is for a live server, not for "
 // them.
 func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
+	if f.demo {
+		f.claimForDemo(given)
+	}
 	if err := cmp.Or(f.contradictions(given), leasesFit(f.lease, f.greatest),
 		out.Refuse(cmd,
 			out.Rule{If: f.demo, Flags: ofServer, Says: forLive + "--demo"},
@@ -134,9 +137,6 @@ func (f *auditFlags) complete(e *out.Env, cmd *cobra.Command) error {
 		return err
 	}
 	f.how = out.CommandLine(cmd)
-	if f.demo {
-		f.claimForDemo(given)
-	}
 	var err error
 	f.dialects, err = f.dialect.Named()
 	return err

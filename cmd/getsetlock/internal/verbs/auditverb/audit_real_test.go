@@ -21,7 +21,7 @@ func TestAuditPageIsWholeInABrowser(t *testing.T) {
 	if got := s.Run("audit", "--demo", "--report", file); got.Code != 1 {
 		t.Fatalf("code %d: %s", got.Code, got.Errors)
 	}
-	clitest.WholePage(t, file, "stock-3", 3, "Offset of each client's clock", "Timeline of lock:")
+	clitest.WholePage(t, file, "stock-3", 2, "Offset of each client's clock", "Timeline of lock:")
 }
 
 // On a real server: bursts of MONITOR, their cost, and a user without the right

@@ -35,8 +35,8 @@ func (r *runner) awaitFree(ctx context.Context) error {
 		}
 	}
 	r.askForSpellings(ctx)
-	waiting, end := context.WithCancel(ctx)
-	defer end()
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
 	began, answered := r.env.Clock.Now(), false
 	for first := true; ; first = false {
 		changed, disarm, every := r.armed(ctx, r.env.Clock.Now().Sub(began))

@@ -140,6 +140,8 @@ func (r *runner) watchWait(ctx context.Context, end context.CancelCauseFunc) {
 	select {
 	case why = <-r.keeper.began:
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // both may have come
 		return
 	}
 	if until := untilVotes(why, r.env.Clock.Now()); until != "" {

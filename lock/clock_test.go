@@ -99,10 +99,26 @@ func TestTimeAsleepShortensWhatIsLeftOfALease(t *testing.T) {
 		own.step(30 * time.Second)
 		woken := time.Now()
 		<-l.Done() // without a call by its holder
-		if d := time.Since(woken); d > 28*time.Second+200*time.Millisecond {
+		if d := time.Since(woken); d < 28*time.Second || d > 28*time.Second+200*time.Millisecond {
 			t.Errorf("ended %v after the wake-up, and 28s were left", d)
 		}
 		wantErr(t, l.Release(), lock.ErrLost)
+	})
+}
+
+// Its renewal was planned for 20 s after it was acquired. The machine slept
+// beyond that, and the renewal comes at the wake-up.
+func TestLeaseThatSleptIsRenewedAtItsPlannedAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		own := &twoWay{began: time.Now()}
+		s := locktest.NewStore(lock.Machine)
+		c := client(t, s.Backend(), lock.Config{TTL: time.Minute, Margin: time.Second, Clock: own})
+		l := acquire(t, c, "k")
+		time.Sleep(time.Second)
+		own.step(40 * time.Second)
+		time.Sleep(2 * time.Minute)
+		wantErr(t, l.Err(), nil)
+		release(t, l)
 	})
 }
 

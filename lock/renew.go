@@ -40,8 +40,8 @@ func (l *Lease) tick(now reading) (work work) {
 	cfg := &l.client.cfg
 	before := l.trust.sent.elapsed
 	l.trust = l.trust.awake(now)
-	if slept := before-l.trust.sent.elapsed > stepNoticed; slept && l.renewal.next != never {
-		l.renewal.next = min(l.renewal.next, now.elapsed)
+	if l.renewal.next != never { // a renewal comes when the trust has its planned age
+		l.renewal.next -= before - l.trust.sent.elapsed
 	}
 	endangered := l.renewal.warns && l.trust.warnAt(cfg) <= now.elapsed
 	if endangered {

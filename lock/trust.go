@@ -53,7 +53,7 @@ func (t trust) left(now reading) time.Duration { return t.span - t.sent.age(now)
 // slept, as elapsed time too: timers do not know of it, and the server has
 // counted it.
 func (t trust) awake(now reading) trust {
-	t.sent.elapsed = min(t.sent.elapsed, now.elapsed-t.sent.age(now))
+	t.sent.elapsed = now.elapsed - t.sent.age(now)
 	return t
 }
 

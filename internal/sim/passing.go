@@ -16,7 +16,7 @@ func (p *Plan) fickle(o Op) bool {
 
 // fickle is a context that ends in the instant in which a reply grants a key to
 // its process. It also ends when another operation of the process lets go of
-// its key: see process.finish.
+// its key: see process.lock.
 type fickle struct {
 	context.Context
 	p   *process

@@ -75,6 +75,11 @@ func (p *promises) rivals(k *chain, proc int) bool {
 			return true
 		}
 	}
+	for by, n := range k.forsaken {
+		if by != proc && n > 0 {
+			return true
+		}
+	}
 	return false
 }
 

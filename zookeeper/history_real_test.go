@@ -104,12 +104,13 @@ func TestHistoriesUnderFaultsFitALock(t *testing.T) {
 			work.Go(func() {
 				for ctx.Err() == nil {
 					looks := rng.IntN(20)
-					err := one.Attempt(ctx, "k", time.Duration(rng.Int64N(int64(wait))), func(look int) <-chan time.Time {
+					again := func(look int) <-chan time.Time {
 						if look == looks {
 							return nil
 						}
 						return time.After(time.Duration(rng.IntN(20)) * time.Millisecond)
-					})
+					}
+					err := one.Attempt(ctx, "k", time.Duration(rng.Int64N(int64(wait))), again)
 					if err != nil {
 						failed.Add(1)
 					}

@@ -8,16 +8,15 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/getsetlock/getsetlock/internal/testing/program"
 	"github.com/getsetlock/getsetlock/internal/testing/redistest"
 	"github.com/getsetlock/getsetlock/lead"
 	"github.com/getsetlock/getsetlock/lock"
@@ -41,10 +40,10 @@ func TestLeadAsAProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = lead.Run(context.Background(), c, "k", func(ctx context.Context) error {
-		fmt.Println("leads")
+		fmt.Println("ok leads")
 		in := bufio.NewScanner(os.Stdin)
 		for in.Scan() {
-			fmt.Println("context:", ctx.Err())
+			fmt.Println("ok context:", ctx.Err())
 		}
 		os.Exit(0)
 		return nil
@@ -57,10 +56,9 @@ const realTTL = 5 * time.Second
 
 // process is another process that leads.
 type process struct {
+	*program.Peer
 	t   *testing.T
 	cmd *exec.Cmd
-	in  io.WriteCloser
-	out *bufio.Reader
 }
 
 // leader starts a process and returns when it leads.
@@ -68,28 +66,15 @@ func leader(t *testing.T, s *redistest.Server) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestLeadAsAProcess$")
 	cmd.Env = append(os.Environ(), "LEAD_ADDR="+s.Addr())
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &process{t, cmd, in, bufio.NewReader(out)}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	p := &process{program.Start(t, cmd), t, cmd}
 	p.says("leads")
 	return p
 }
 
 func (p *process) says(want string) {
 	p.t.Helper()
-	line, err := p.out.ReadString('\n')
-	if err != nil || strings.TrimSpace(line) != want {
-		p.t.Fatalf("the process says %q, %v; want %q", line, err, want)
+	if got, err := p.Answer(); err != nil || got != want {
+		p.t.Fatalf("the process says %q, %v; want %q", got, err, want)
 	}
 }
 
@@ -102,7 +87,7 @@ func (p *process) signal(s syscall.Signal) {
 
 func (p *process) asks() {
 	p.t.Helper()
-	if _, err := fmt.Fprintln(p.in); err != nil {
+	if err := p.Send(); err != nil {
 		p.t.Error(err)
 	}
 }

@@ -69,11 +69,13 @@
 // # Hazards
 //
 // HAZARD: trust is measured from before the request was sent, by whichever of
-// the wall clock and the monotonic clock ran further, less [Config.Margin]. The
-// margin must cover how much faster than the client's clock the store's clock
-// may run during one TTL, steps included. If the store's wall clock steps
-// forwards by more than the margin, the store frees a key while its holder
-// still trusts the lease. The client cannot detect that in time.
+// the wall clock and the monotonic clock ran further, less [Config.Margin]. If
+// the wall clock is set forwards and then back, a lease may end earlier by that
+// step, until its next renewal. The margin must cover how much faster than the
+// client's clock the store's clock may run during one TTL, steps included. If
+// the store's wall clock steps forwards by more than the margin, the store
+// frees a key while its holder still trusts the lease. The client cannot detect
+// that in time.
 //
 // HAZARD: a stopped process (SIGSTOP, a suspended machine, a long garbage
 // collection) cannot be notified while it is stopped. It learns of the loss

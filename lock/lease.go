@@ -378,7 +378,8 @@ func (l *Lease) lose(cause error) {
 }
 
 // letGo ends Close's wait for a lease that was lost. It is called when the
-// lease was released, or when its key's TTL has passed.
+// lease was released, or when its key's TTL has passed by whichever of the two
+// clocks ran further.
 func (l *Lease) letGo() {
 	l.mu.Lock()
 	kept := l.kept

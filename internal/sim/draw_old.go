@@ -120,7 +120,7 @@ func (d dice) firstLocks(p *Plan, ours int) {
 	if d.one(2) {
 		d.parting(p)
 	}
-	if c := p.Procs[ours-1]; c.Starts > 0 && d.one(2) { // trouble at its first lock
+	if c := p.Procs[ours-1]; c.Starts > 0 && d.one(2) { // something goes wrong at its first lock
 		p.fault(Fault{At: c.Starts + d.nanos(2*time.Second),
 			For: d.between(10*time.Millisecond, time.Second), Proc: ours - 1,
 			Kind: pick(d, Refuse, HoldReply, HoldRequest, Slow), Amount: 100 * time.Millisecond})

@@ -139,7 +139,7 @@ func (p *process) lock(o Op) {
 		}
 		err = l.Release()
 		if o.ID%2 == 1 {
-			p.sways(o.Key) // who waits may have got the key in this instant
+			p.sways(o.Key) // a waiter may get the key at this instant
 		}
 		p.awake(o)
 	}

@@ -35,15 +35,15 @@ func TestForeignClientsOutliveADeadHolder(t *testing.T) {
 	acquire(t, locks, "two")
 	j := c.jetcd(t)
 	theirs := c.lockedByEtcdctl(t, "one")
-	locked := make(chan struct{})
-	go func() {
-		defer close(locked)
-		do(t, j, "lock two")
-	}()
+	if err := j.Send("lock two"); err != nil {
+		t.Fatal(err)
+	}
 	await(t, "both waiters' keys", func() bool { return len(c.Keys("one/"))+len(c.Keys("two/")) == 4 })
 	_ = client.Close()
 	if key := <-theirs.key; key == "" {
 		t.Error("etcdctl ended without the lock")
 	}
-	<-locked
+	if _, err := j.Answer(); err != nil {
+		t.Errorf("jetcd: %v", err)
+	}
 }

@@ -210,11 +210,15 @@ func TestJetcdAndGetsetlockWakeEachOther(t *testing.T) {
 	j := c.jetcd(t)
 	locks, _ := c.locks(t, lock.Config{TTL: long})
 	held := acquire(t, locks, "stock")
-	locked := make(chan string)
-	go func() { locked <- do(t, j, "lock stock") }()
+	if err := j.Send("lock stock"); err != nil {
+		t.Fatal(err)
+	}
 	await(t, "jetcd's key", func() bool { return len(c.Keys("stock/")) == 2 })
 	release(t, held)
-	key := <-locked
+	key, err := j.Answer()
+	if err != nil {
+		t.Errorf("jetcd: %v", err)
+	}
 	ours := locks.Request(testContext(t), "stock")
 	await(t, "our key", func() bool { return len(c.Keys("stock/")) == 2 })
 	do(t, j, "unlock "+key)

@@ -26,7 +26,7 @@ func TestRenewalsOfAUserNeedNoLogin(t *testing.T) {
 	c := Start(t, 1) // with the default cost of a hash
 	var n counted
 	var renewed atomic.Int64
-	locks, _ := c.locks(t, lock.Config{TTL: 2 * time.Second,
+	locks, _ := c.locks(t, lock.Config{TTL: time.Minute, RenewEvery: 500 * time.Millisecond,
 		Hooks: lock.Hooks{Renewed: func(lock.Event) { renewed.Add(1) }}}, withAuth(t, c), n.into)
 	const many = 10
 	for i := range many {

@@ -18,8 +18,18 @@ import (
 )
 
 func main() {
-	given := append(os.Args[1:], "", "", "", "")
-	err := etcdtest.Run(etcdtest.Settings{Dir: given[0], Cert: given[1], Key: given[2], Authority: given[3]})
+	var given etcdtest.Settings
+	var err error
+	switch args := os.Args[1:]; len(args) {
+	case 4:
+		given.Cert, given.Key, given.Authority = args[1], args[2], args[3]
+		fallthrough
+	case 1:
+		given.Dir = args[0]
+		err = etcdtest.Run(given)
+	default:
+		err = fmt.Errorf("serve takes 1 or 4 arguments, not %d", len(args))
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

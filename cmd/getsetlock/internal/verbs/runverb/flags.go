@@ -24,7 +24,7 @@ var forLegacy = []string{"dialect", "dialect-file", "mode", "lease", "greatest",
 	"gap"}
 
 // forRedis are the flags that mean nothing in another store.
-var forRedis = append([]string{"protocol", "replicas", "namespace"}, forLegacy...)
+var forRedis = append([]string{"protocol", "replicas", "namespace", "epoch"}, forLegacy...)
 
 // moves reports whether the bridge keeps the lock.
 func (f *runFlags) moves() bool { return f.protocol == out.ProtocolDual || f.protocol == protocolAuto }
